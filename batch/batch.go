@@ -5,7 +5,8 @@ package batch
 // Images are N images. Features and Boxes are empty if they stay on the device; FeatureRows then number them.
 type Images struct {
 	N int
-	// Features is [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on.
+	// Features is [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then the regions of image 1, and so
+	// on.
 	Features    []float32
 	Stage       Stage     // the features in place of Features; nil without
 	Boxes       []float32 // [N, R, 4] places of the regions, as shares of the picture; of networks that need them
@@ -13,8 +14,8 @@ type Images struct {
 	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
 	// all regions of the feature file taken as one list, where the features stay on the device.
 	Counts, RegionRows []int32
-	// MostRegions is the largest of the numbers of regions in the batch that these images are a part of; 0 is that of
-	// Counts.
+	// MostRegions is the largest of the numbers of regions in the batch that these images are a part of; 0 is the sum
+	// of Counts.
 	MostRegions int32
 }
 

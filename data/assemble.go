@@ -107,8 +107,8 @@ func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 	return w.all[:n]
 }
 
-// readImages reads the features of a batch, one image after the other, of each those of its regions, and returns the
-// number of values.
+// readImages reads the features of a batch, one image after the other, of each the values of its regions, and returns
+// the number of values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
 	for i, row := range b.FeatureRows {

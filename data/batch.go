@@ -36,7 +36,7 @@ type Batch struct {
 
 	Wait time.Duration // time that Next spent waiting for this batch
 
-	// Rank is that of the images, of that many; 0 ranks are one.
+	// Rank is the rank of the images, of that many; 0 ranks are one.
 	Rank, Ranks int
 
 	ids                         []int32 // of the captions, but for those that a split stores

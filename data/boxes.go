@@ -14,7 +14,7 @@ import (
 // Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names
 // it, {split}_ims_bbx.npy holds [rows, R, 4] pixel coordinates x1, y1, x2, y2, and {split}_sizes.npy or
 // {split}_ims_size.npy the width and height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are
-// those of the feature file. Where no coordinate is beyond 1, they are shares of width and height.
+// the rows of the feature file. Where no coordinate is beyond 1, they are shares of width and height.
 //
 // What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its
 // boxes shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption
@@ -103,7 +103,7 @@ func (s *Split) readBoxes(dst []float32, row, times int) error {
 // StoredBoxes are the boxes that GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) looks at. It reads
 // the split twice, caption by caption, and each access divides the stored boxes of the image by the size of its picture
 // once more. What the second pass finds at a caption is stored under the number of the caption. Ranking a whole split,
-// image i takes the boxes stored under i, as if i were a caption; in five folds it takes those of its own first
+// image i takes the boxes stored under i, as if i were a caption; in five folds it takes the boxes of its own first
 // caption.
 type StoredBoxes struct {
 	Folds bool // five folds are ranked

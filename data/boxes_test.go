@@ -167,7 +167,7 @@ func TestBoxesThatDecay(t *testing.T) {
 	}
 }
 
-// The boxes of an evaluation are those of that reader, which goes through the captions twice.
+// The boxes of an evaluation are the same as with that reader, which goes through the captions twice.
 func TestStoredBoxes(t *testing.T) {
 	const images, k = 7, 5
 	for _, dtype := range []npy.DType{npy.F32, npy.F64} {

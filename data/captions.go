@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// formats are those of lines that are legal captions and look like something else.
+// formats are the formats of lines that are legal captions and look like something else.
 var formats = []struct {
 	line *regexp.Regexp
 	what string

@@ -265,8 +265,8 @@ func TestAmendIsBounded(t *testing.T) {
 	}
 }
 
-// Wherever the disk is full while images are added, the error says so and the images are those of before; with room the
-// same addition works.
+// Wherever the disk is full while images are added, the error says so and the images are the same as before; with room
+// the same addition works.
 func TestAmendOnFullDisk(t *testing.T) {
 	c := Change{Added: added("b", "c"), Removed: []string{"im0"}}
 	for at := 0; ; at++ {

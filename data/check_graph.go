@@ -86,13 +86,13 @@ func (r *Report) checkRepeated(s *Split, o CheckOptions) {
 	}
 }
 
-// checkDependencies looks at the dependency trees of a split, if there are any; words counts those of each caption in
-// use.
+// checkDependencies looks at the dependency trees of a split, if there are any; words counts the words of each caption
+// in use.
 func (r *Report) checkDependencies(s *Split, words []int) {
 	if err := openWordIDs(s, &OpenOptions{WordIDs: true}); err != nil {
 		r.fail(s.name+wordIDsEnd, "", "%v", err)
 	}
-	if w := s.words; w != nil { // the dependencies are those of these words
+	if w := s.words; w != nil { // the dependencies are the dependencies of these words
 		words = slices.Clone(words)
 		for c := range words {
 			words[c] = int(w.first[c+1]-w.first[c]) - 2

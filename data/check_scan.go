@@ -22,8 +22,8 @@ type ScanStats struct {
 	FirstBad  []int   `json:"first_bad,omitempty"`
 	ZeroRows  int     `json:"zero_rows"` // rows that are all zero
 	FirstZero []int   `json:"first_zero,omitempty"`
-	// PaddedRows are those of features whose last regions are zeros; where {split}_lengths.npy counts the regions,
-	// those with values after them.
+	// PaddedRows are rows of features whose last regions are zeros; where {split}_lengths.npy counts the regions, those
+	// with values after them.
 	PaddedRows  int   `json:"padded_rows,omitempty"`
 	FirstPadded []int `json:"first_padded,omitempty"`
 }

@@ -89,8 +89,8 @@ func LengthOrder(s *Split, v text.Tokenizer) []int32 {
 	return order
 }
 
-// CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all
-// at the end.
+// CaptionIDs returns the ids of all captions one after the other, and where the ids of each begin, with the number of
+// all at the end.
 func CaptionIDs(s *Split, v text.Tokenizer) (ids, starts []int32, err error) {
 	if err := errors.Join(Need(s, false, true), s.fits(v)); err != nil {
 		return nil, nil, err

@@ -43,7 +43,7 @@ func (g Groups) Items() int { return g.First(g.images) }
 // Each returns the number of items of every image, 0 where it differs from image to image.
 func (g Groups) Each() int { return g.each }
 
-// First returns the first item of an image, and for the number of images that of all items.
+// First returns the first item of an image, and for the number of images the number of all items.
 func (g Groups) First(image int) int {
 	if g.first == nil {
 		return image * g.each

@@ -132,7 +132,7 @@ func (m matrix) ReadRow(dst []float32, row int) error {
 	return nil
 }
 
-// sizes are those of n pictures, 100 x 90.
+// sizes are the sizes of n pictures, 100 x 90.
 func sizes(n int) (out []float32) {
 	for range n {
 		out = append(out, 100, 90)

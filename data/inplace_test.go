@@ -7,8 +7,8 @@ import (
 	"vsetrain/batch"
 )
 
-// What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are those
-// of the batches.
+// What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are the
+// same as in the batches.
 func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train")
 	w.boxes(t)

@@ -64,7 +64,7 @@ func dropped(s *Split, asked int) error {
 // Counts differ from image to image only where ids say so. A number that the user gives (want, 0 for none) must agree
 // with what the files say; it decides only where they say nothing. Where two readings fit, neither is taken.
 //
-// text is nil without captions, images without features, ids without an ids file; path is that of the features.
+// text is nil without captions, images without features, ids without an ids file; path is the file of the features.
 func solveLayout(text *lineFile, images RowSource, ids *lineFile, want int, path string) (layout, error) {
 	r := layoutReader{text: text, images: images, ids: ids, want: want, features: path}
 	if text != nil {
@@ -167,7 +167,7 @@ func (r *layoutReader) rowPerCaption() error {
 		if r.repeated = len(counts) < r.items; r.repeated {
 			return r.take(counts)
 		}
-		// Ids that all differ are those of images, or of captions where the rows repeat.
+		// Ids that all differ are ids of images, or of captions where the rows repeat.
 		runs, err := runsOf(r.images, many)
 		if err == nil && runs.length > 1 && runs.length < r.rows {
 			return r.takeRuns(runs.length)

@@ -35,7 +35,7 @@ type LoaderOptions struct {
 	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the
 	// split has them; an empty list is nothing: what stays on a device need not be read.
 	Fields []Field
-	// Boxes are those of image batches; nil is the images' own, divided once.
+	// Boxes are the boxes of image batches; nil is the images' own, divided once.
 	Boxes *StoredBoxes
 
 	// Stages are the memory of the features of batches, Prefetch+1 of them, with room for Batch·R·D values each, of

@@ -141,8 +141,8 @@ func AttachMined(s *Split, path string, noise *runfs.NoiseIndex) (sum string, er
 
 // together orders the captions of an epoch anew so that as many mined negatives as there is room for stand in the batch
 // of their anchor. The anchors keep the order that they have. After an anchor come, by turns, the next of its mined
-// images, with that of its captions that stands first, and the next of the captions that were mined for its own image;
-// a caption that has been taken is left out. Every caption comes once.
+// images, with the one of its captions that stands first, and the next of the captions that were mined for its own
+// image; a caption that has been taken is left out. Every caption comes once.
 func (m *Mined) together(s *Split, order []int32, batch int) []int32 {
 	place := make([]int32, s.n) // in the order; none for what is taken, and what is not trained on
 	const none = math.MaxInt32

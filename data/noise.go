@@ -20,7 +20,7 @@ import (
 // at random, so that some come back to their own.
 
 // NoisyCaptions returns the image of every caption (XLearning-SCU/2021-NeurIPS-NCR, data.py). BiCro's published files
-// of Flickr30K are those of 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34.
+// of Flickr30K are made for 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34.
 func NoisyCaptions(g Groups, ratio float64, seed uint32) []int64 {
 	index := make([]int64, g.Items())
 	for c := range index {

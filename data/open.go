@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// reader is that of one part of a split.
+// reader is the reader of one part of a split.
 type reader struct {
 	kind string
 	ends []string // of the names of its files, after the name of the split

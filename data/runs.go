@@ -29,7 +29,7 @@ func runsOfIDs(ids *lineFile) ([]int, error) {
 // rowRuns says which neighbouring rows are equal.
 type rowRuns struct {
 	length        int // the longest that runs of equal rows may all have: a divisor of where they begin
-	equal, differ int // neighbours that were compared; those of zeros alone count as neither
+	equal, differ int // neighbours that were compared; neighbours of zeros alone count as neither
 	twins         int // of the equal ones those between two runs of that length
 	first         int // of the equal ones
 }

@@ -63,7 +63,7 @@ func TestSamplerIsAFunctionOfSeedAndEpoch(t *testing.T) {
 	}
 }
 
-// Repeated batches are those of the first epoch, in all epochs, which keep their length.
+// Repeated batches are the batches of the first epoch, in all epochs, which keep their length.
 func TestSamplerRepeats(t *testing.T) {
 	whole := try.Get(NewSampler(23, 5, 7, true, false))(t)
 	s, err := NewSampler(23, 5, 7, true, false)

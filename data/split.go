@@ -47,7 +47,7 @@ type Split struct {
 	read  []string // names of the files that were read; a journal of changes has its own checksums
 }
 
-// boxes are those of the regions (boxes.go).
+// boxes are the boxes of the regions (boxes.go).
 type boxes struct {
 	pixels RowSource // [rows, R·4]
 	sizes  []float32 // [rows, 2]
@@ -69,8 +69,8 @@ type layout struct {
 // position 0 is <start>.
 //
 // They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
-// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
-// is not an edge.
+// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is the pair of the root
+// and is not an edge.
 type Dependencies struct {
 	path  string
 	pairs []int32 // [edges, 2]

@@ -9,7 +9,8 @@ import (
 
 // fromCosts makes a loss of what each anchor costs, written in the operations of the graph, which Gorgonia
 // differentiates: rows [N] holds what image i costs, columns [N] what caption j costs, and the loss is the sum of both.
-// Hard negatives are not of the loss: they are those of LMH with this margin, for the diagnosis of a training.
+// Hard negatives are not of the loss: they are the hard negatives of LMH with this margin, for the diagnosis of a
+// training.
 func fromCosts(g *graph.Graph, name string, margin float64, scores, rows, columns *graph.Node) *graph.Node {
 	n := graph.Dim(scores, 0)
 	const argRows, argColumns = 1, 2 // beside argScores
@@ -87,7 +88,7 @@ func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Apply(op, x)
 }
 
-// cosines are those of the semantic vectors of the captions of a batch, [N, N]; nothing flows back through them.
+// cosines are the cosines of the semantic vectors of the captions of a batch, [N, N]; nothing flows back through them.
 func cosines(g *graph.Graph, loss string, c Context) *graph.Node {
 	if c.Semantics == nil {
 		graph.Failf("loss %s needs the semantic vectors of the batch", loss)

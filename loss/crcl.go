@@ -82,7 +82,7 @@ func refined(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bo
 type crclMemory struct {
 	labels perCaption
 	warmUp int  // epochs
-	later  bool // the labels are those of an earlier round
+	later  bool // the labels are from an earlier round
 }
 
 func (m *crclMemory) Feed(s *graph.Instance, b *Batch) error {

@@ -11,8 +11,8 @@ package loss
 //
 // N pairs are in the batch, B in a full one. In warm-up epochs all pairs are right. Later a pair is right where its
 // evidence was the largest of its row, both directions added. The reference judges all pairs in its own pass before
-// each epoch; here the judgement is that of the step that had the caption last, in the epoch before. It takes the
-// scores of SAF and SGR before their sigmoid; here all losses see the scores of the network (quirk L30).
+// each epoch; here the judgement is the judgement in the step that had the caption last, in the epoch before. It takes
+// the scores of SAF and SGR before their sigmoid; here all losses see the scores of the network (quirk L30).
 
 import (
 	"fmt"

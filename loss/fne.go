@@ -2,7 +2,7 @@ package loss
 
 // FNE, false negatives eliminated by Bayes' rule (Li et al.: "Your negative may not be true negative:
 // boosting image-text matching with false negative elimination", ACM MM 2023; code LuminosityX/FNE, loss.py:
-// HardTripletLoss). Each anchor draws one negative j; the costs are those of LMH:
+// HardTripletLoss). Each anchor draws one negative j; the costs are the costs of LMH:
 //
 //	loss = 1/N (Σ_i [α + S_ij(i) - S_ii]+ + Σ_j [α + S_i(j)j - S_jj]+)
 //
@@ -75,7 +75,7 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 		cost(g.SwapAxes(scores), g.SwapAxes(s), inputDrawColumns))
 }
 
-// statistics are what the epoch and the batch tell of scores: mean and variance of those of matches and of hardest
+// statistics are what the epoch and the batch tell of scores: mean and variance of the scores of matches and of hardest
 // negatives, and whether these are trusted, [1, 1] each.
 type statistics struct{ up, down, upSpread, downSpread, trusted *graph.Node }
 
@@ -152,7 +152,7 @@ func drawOne(g *graph.Graph, weights, u *graph.Node) *graph.Node {
 	return largest(g, above(g, g.Minus(sums, g.Broadcast(g.Multiply(u, whole), rows, n, n))))
 }
 
-// fneMemory are the sums over an epoch: its first step forgets those of the one before (train.py resets its meters
+// fneMemory are the sums over an epoch: its first step forgets the sums of the one before (train.py resets its meters
 // there).
 type fneMemory struct{ sums []float64 }
 

@@ -227,7 +227,7 @@ func TestGoldenLosses(t *testing.T) {
 	}
 }
 
-// lossCases are those of losses.
+// lossCases are the cases of losses.
 func lossCases(t *testing.T) (list []*lossCase) {
 	var file, more struct{ Cases []json.RawMessage }
 	golden.Load(t, "losses.json", &file)

@@ -93,8 +93,8 @@ func (e *evaluator) at(t *testing.T, scores []float64) (loss float64, gradient [
 	return e.p.Doubles(e.l)[0], gradient
 }
 
-// forms calls run for every loss in the form of later epochs, where it exists in that of warm-up, and with the options
-// that change what is computed.
+// forms calls run for every loss in the form of later epochs, where it exists in the form of warm-up, and with the
+// options that change what is computed.
 func forms(t *testing.T, run func(t *testing.T, name string, o *Options, warmUp bool)) {
 	more := map[string][]func(o *Options){
 		"infonce": {func(o *Options) {
@@ -173,8 +173,8 @@ func TestRelativeGuidedByMeaning(t *testing.T) {
 	}
 }
 
-// The gradient of every loss is that of central differences, with respect to scores and to what it learns. What the
-// loss declares constant (graph.Graph.StopGradient) is held at its value meanwhile.
+// The gradient of every loss is compared with central differences, with respect to scores and to what it learns. What
+// the loss declares constant (graph.Graph.StopGradient) is held at its value meanwhile.
 func TestGradientsByFiniteDifferences(t *testing.T) {
 	const n, h = 6, 1e-6
 	forms(t, func(t *testing.T, name string, o *Options, warmUp bool) {

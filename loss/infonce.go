@@ -6,7 +6,7 @@ package loss
 //
 //	Z = S/τ    loss = 1/(2N) Σ_i [ln Σ_j e^(Z_ij) - Σ_j Y_ij Z_ij] + 1/(2N) Σ_j [ln Σ_i e^(Z_ij) - Σ_i Y_ij Z_ij]
 //
-// It is a mean over the batch. All other captions of a batch are negatives, those of the same image too, unless
+// It is a mean over the batch. All other captions of a batch are negatives, captions of the same image too, unless
 // targets: same_image shares an anchor's target among the captions of its image (CUSA, lerogo/aaai24_itr_cusa).
 //
 // τ is fixed, or learned: as t with 1/τ = e^t, 0 <= t <= ln 100 (open_clip, task/image_text_task.py), or as τ itself,
@@ -77,7 +77,7 @@ func infoNCE(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool) *
 	return fromCosts(g, "infonce", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }
 
-// crossEntropy is that of the anchors whose scores are the rows: [N]. No targets are the matches.
+// crossEntropy is the cross entropy of the anchors whose scores are the rows: [N]. No targets are the matches.
 func crossEntropy(o Options, g *graph.Graph, scores, targets *graph.Node) *graph.Node {
 	own, rows := infoNCEConstants.of(&o), graph.AlongRows(graph.Dim(scores, 0))
 	factor := 1 / own.Temperature

@@ -11,7 +11,7 @@ type Memory interface {
 	// Feed sets the inputs of a step on a batch. It changes nothing.
 	Feed(s *graph.Instance, b *Batch) error
 	// Take remembers what a step on a batch computed: the values of Context.Remember, one after the other. No values
-	// are those of a form that remembers nothing.
+	// are the values of a form that remembers nothing.
 	Take(b *Batch, values []float64)
 	// State are the numbers that a resumed run needs, by name; nil is none. What is read replaces them.
 	State() map[string]*[]float64

@@ -167,8 +167,8 @@ func TestGoldenStatistics(t *testing.T) {
 	})
 }
 
-// FNE over epochs: each begins with statistics of nothing, the first one is LMH, a resumed run goes on with those of
-// its epoch.
+// FNE over epochs: each begins with statistics of nothing, the first one is LMH, a resumed run goes on with the
+// statistics of its epoch.
 func TestGoldenEpochs(t *testing.T) {
 	type epochCase struct {
 		Inputs struct {

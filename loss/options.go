@@ -159,7 +159,7 @@ func (o *Options) Learned() []Learned {
 // node is the scalar in a graph: [1].
 func (l Learned) node(g *graph.Graph) *graph.Node { return g.Param("loss."+l.Name, 1) }
 
-// Memory is that of the loss at the beginning of a run, nil where it needs none.
+// Memory is the memory of the loss at the beginning of a run, nil where it needs none.
 func (o *Options) Memory() Memory {
 	if t := registry[o.Name]; t.memory != nil {
 		return t.memory(o)

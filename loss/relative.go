@@ -9,7 +9,7 @@ package loss
 //
 // In warm-up epochs all that are kept are summed. From random weights nearly everything is left out: begin with LMH
 // (train.init_from), or take another guide. With guide semantics the rule compares the cosines of the captions'
-// semantic vectors in place of the scores, as GISTEmbed (arXiv 2402.16829) compares those of a model that is not
+// semantic vectors in place of the scores, as GISTEmbed (arXiv 2402.16829) compares the scores of a model that is not
 // trained.
 
 import (

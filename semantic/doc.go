@@ -1,6 +1,6 @@
 // Package semantic computes, stores and reads the semantic vectors of training captions that the LSEH loss compares.
 //
-// The pipeline is that of SVDdescriptions.py in the LSEH repository:
+// The pipeline is taken from SVDdescriptions.py in the LSEH repository:
 //
 //	caption -> clean, remove stop words, stem -> TF-IDF row of A [N, w] -> row of B = A V_k [N, k]
 //

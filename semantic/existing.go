@@ -25,7 +25,7 @@ func Existing(path string) (*Sidecar, error) {
 }
 
 // Computes reports whether Precompute would write the vectors of the description again, but for differences within the
-// tolerance. hash is that of the captions (ReadCaptions).
+// tolerance. hash is the hash of the captions (ReadCaptions).
 func (o Options) Computes(d *Sidecar, hash string) bool {
 	return d.Method == "svd" && d.CaptionSHA256 == hash && d.Dim == min(o.K, d.Terms-1)
 }

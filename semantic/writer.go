@@ -59,7 +59,7 @@ func (w *Writer) Write(values []float32) error {
 func (w *Writer) Abort() { w.out.Abort() }
 
 // Close puts description and vectors in their places, the vectors last: vectors without their description would be
-// taken for those of any captions.
+// taken for vectors of any captions.
 func (w *Writer) Close() error {
 	set := &atomicfile.Set{}
 	defer set.Abort()

@@ -19,8 +19,8 @@ import (
 var convertCommand = regexp.MustCompile("`(vsetrain data convert [^`]*)`[^:;]*: (\\[[0-9 ]*\\])")
 
 // Every command that a message about axes names is run as it stands. It gives the array that the message says, whose
-// values are those of the flags; and where the array was made of features, by axes of length 1 or the axes of a grid in
-// another order, one of the commands gives the features back.
+// values are the values of the flags; and where the array was made of features, by axes of length 1 or the axes of a
+// grid in another order, one of the commands gives the features back.
 func TestAdviceAboutAxes(t *testing.T) {
 	dir := try.MemoryDir(t)
 	for seed := range 60 {

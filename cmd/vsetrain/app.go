@@ -125,8 +125,8 @@ type command interface {
 	run(ctx context.Context, a *app) error
 }
 
-// command returns a command whose flags and arguments are those of the tags of its options (package flags); words are
-// what some flags accept.
+// command returns a command whose flags and arguments are declared by the tags of its options (package flags); words
+// are what some flags accept.
 func (a *app) command(o command, c *cobra.Command, words ...flags.Words) *cobra.Command {
 	set := flags.Add(c, o, words...)
 	if x, ok := o.(interface{ extend(*cobra.Command) }); ok {

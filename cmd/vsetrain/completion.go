@@ -2,8 +2,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// completionExamples are those of the commands that cobra adds, by the name of the shell; "" is the command that holds
-// them.
+// completionExamples are the examples of the commands that cobra adds, by the name of the shell; "" is the command that
+// holds them.
 var completionExamples = map[string]string{
 	"": `  vsetrain completion bash > /etc/bash_completion.d/vsetrain
   vsetrain completion fish | source`,

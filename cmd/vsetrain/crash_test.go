@@ -104,8 +104,8 @@ type crashJob struct {
 	ask     []string // requests of HTTP that the command answers on standard input
 }
 
-// Every command works in an empty folder beside those of the world: a data set, a gallery, two configurations and what
-// they trained. Time that one leaves is for those after it, so those with many quick states are the last.
+// Every command works in an empty folder beside the folders of the world: a data set, a gallery, two configurations and
+// what they trained. Time that one leaves is for those after it, so those with many quick states are the last.
 var crashJobs = []crashJob{
 	{name: "train", command: "train --config ../c.yaml --run run",
 		again: "train --config ../c.yaml --run run --auto-resume", runs: "run"},
@@ -240,7 +240,7 @@ func TestDisturbedCommands(t *testing.T) {
 	}
 }
 
-// listing tells when the files of the world were changed, beside those of a job.
+// listing tells when the files of the world were changed, beside the files of a job.
 func listing(t *testing.T, world string) string {
 	var all strings.Builder
 	try.Do(t, fs.WalkDir(os.DirFS(world), ".", func(path string, e fs.DirEntry, err error) error {

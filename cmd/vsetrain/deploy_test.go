@@ -12,7 +12,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// The command lines of the unit and of the container are those of this program, and systemd understands the unit.
+// The command lines of the unit and of the container are commands of this program, and systemd understands the unit.
 func TestDeploy(t *testing.T) {
 	file := func(name string) string {
 		t.Helper()

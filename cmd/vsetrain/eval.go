@@ -102,7 +102,7 @@ each: equal to the tenth, off by how much, or which quirk of the released evalua
 	return c
 }
 
-// arguments takes those of the command line.
+// arguments takes the arguments of the command line.
 func (o *evalOptions) arguments(c *cobra.Command, args []string) error {
 	if o.Compare {
 		return o.pair(args)

@@ -20,7 +20,7 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// publishedOptions are those of eval --published.
+// publishedOptions are the flags of eval --published.
 type publishedOptions struct {
 	Published bool           `flag:"published" not:"compare,protocol" usage:"compare a public checkpoint with its published recalls: NAME FILE..."`
 	Manifest  string         `flag:"manifest" arg:"FILE" with:"published" usage:"table FILE in place of the program's (docs/reproduce.md)"`

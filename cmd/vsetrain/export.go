@@ -89,7 +89,7 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// torchEndings are those of files that torch.save writes, as people know them.
+// torchEndings are the endings of files that torch.save writes, as people know them.
 var torchEndings = []string{".pth.tar", ".pth", ".pt"}
 
 // exportName is the file beside a run, or beside a checkpoint file, that its export is written to: runs/a.pth.tar of

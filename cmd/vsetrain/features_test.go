@@ -18,7 +18,7 @@ import (
 )
 
 // Features of another model, and of an unknown one, are named at the start of every command that searches, by the
-// server and on the page; those of a run's own data set are not.
+// server and on the page; features of a run's own data set are not.
 func TestWhoseFeatures(t *testing.T) {
 	inWorld(t)
 	made := func(dir, split, by string) {
@@ -106,7 +106,7 @@ func TestWhoseFeatures(t *testing.T) {
 }
 
 // A folder of pictures is refused before its features are computed where the network cannot read them, or was trained
-// on those of another model.
+// on features of another model.
 func TestQuickstartLooksFirst(t *testing.T) {
 	model := runtest.Extractor(t, 16)
 	x, err := onnxruntime.Open(model, os.Getenv, onnxruntime.Options{})

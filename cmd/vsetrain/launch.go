@@ -19,7 +19,7 @@ import (
 	"vsetrain/internal/run/launch"
 )
 
-// launchOptions are those of both batch systems.
+// launchOptions are the options of both batch systems.
 type launchOptions struct {
 	Train  []string `args:"COMMAND" optional:"yes"` // the words from train on
 	Nodes  int      `flag:"nodes" default:"1" min:"1" max:"10000" usage:"number of machines"`

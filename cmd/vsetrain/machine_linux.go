@@ -23,8 +23,8 @@ var armCores = map[string]string{
 	"0x41 0xd49": "Neoverse N2", "0x41 0xd4f": "Neoverse V2", "0xc0 0xac3": "AmpereOne",
 }
 
-// modelIn returns the model name of the first processor in a /proc/cpuinfo; of an arm64 it is that of the core, or its
-// numbers. other is for a text that says nothing of it.
+// modelIn returns the model name of the first processor in a /proc/cpuinfo; of an arm64 it is the name of the core, or
+// its numbers. other is for a text that says nothing of it.
 func modelIn(cpuinfo, other string) string {
 	first := map[string]string{}
 	for line := range strings.Lines(cpuinfo) {

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// The processor has the name that Linux gives it, or, on arm64, that of its core.
+// The processor has the name that Linux gives it, or, on arm64, the name of its core.
 func TestModelOfProcessor(t *testing.T) {
 	for _, c := range []struct{ cpuinfo, want string }{
 		{"processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel name\t: other\n", "AMD EPYC"},

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote,
-// $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver and $EMULATED_NVML its NVML,
-// where the condition emulator holds.
+// $SCRIPTS the folder of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver and $EMULATED_NVML its
+// NVML, where the condition emulator holds.
 func TestScripts(t *testing.T) {
 	fixtures := try.Get(filepath.Abs(filepath.Join("..", "..", "testdata", "torch")))(t)
 	scripts := try.Get(filepath.Abs(filepath.Join("..", "..", "scripts")))(t)

@@ -29,8 +29,8 @@ func rooted(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *g
 }
 `
 
-// A format of data is one file: that of docs/add-a-format.md, laid over the tree, has help, flags and errors. A loss is
-// one file too: that of docs/add-a-loss.md, laid over the tree, trains to the numbers of infonce, is resumed,
+// A format of data is one file: the one in docs/add-a-format.md, laid over the tree, has help, flags and errors. A loss
+// is one file too: the one in docs/add-a-loss.md, laid over the tree, trains to the numbers of infonce, is resumed,
 // exported and reported, has options with ranges, schema, completion and presets, and its gradient is checked.
 func TestALossIsOneFile(t *testing.T) {
 	goTool, err := exec.LookPath("go")

@@ -29,7 +29,7 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
-// On a terminal the bar of embed ends as that of all rows, and what is printed begins below it.
+// On a terminal the bar of embed ends with the number of all rows, and what is printed begins below it.
 func TestBarOfEmbedEnds(t *testing.T) {
 	fixture := filepath.Join("..", "..", "testdata", "torch", "vsepp")
 	var terminal bytes.Buffer

@@ -129,7 +129,7 @@ func (o *quickstartOptions) train(ctx context.Context, a *app, dir string) error
 		"loss.name=infonce", "--set", "model.embed_dim=128", "--set", "train.max_steps=300")
 }
 
-// gallery computes the features of pictures, and trains on those of drawn pictures where no network is named.
+// gallery computes the features of pictures, and trains on the features of drawn pictures where no network is named.
 func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptions) error {
 	if _, err := pictures.OpenGallery(o.Dir); err != nil {
 		return err

@@ -41,7 +41,7 @@ func ranksWorld(t *testing.T) string {
 	return ""
 }
 
-// trainLosses are those of the lines of metrics of a run.
+// trainLosses are the losses in the lines of metrics of a run.
 func trainLosses(t *testing.T, run string) (out []float64) {
 	t.Helper()
 	for _, line := range runtest.Metrics(t, run) {
@@ -144,7 +144,7 @@ func TestBesideNeighbours(t *testing.T) {
 		failed)
 }
 
-// nearWhole fails where the losses of a run are not those of one process, but for rounding.
+// nearWhole fails where the losses of a run are not the same as in one process, but for rounding.
 func nearWhole(t *testing.T, run, whole string) {
 	t.Helper()
 	got, want := trainLosses(t, run), trainLosses(t, whole)
@@ -176,7 +176,7 @@ func TestTorchrun(t *testing.T) {
 	nearWhole(t, filepath.Join(dir, "r"), filepath.Join(dir, "whole"))
 }
 
-// Two ranks and four exchange values by a library with the ABI of MPI 5, such as that of pip install mpich.
+// Two ranks and four exchange values by a library with the ABI of MPI 5, such as the one from pip install mpich.
 func TestProcsOfABI(t *testing.T) {
 	paths := mpi.Search("/", os.Getenv).Paths()
 	at := slices.IndexFunc(paths, func(path string) bool {
@@ -198,8 +198,8 @@ func TestProcsOfABI(t *testing.T) {
 	}
 }
 
-// Trials of a sweep that have two ranks each end as those of one process, but for rounding, also where a rank is killed
-// or the worker is told to stop in between.
+// Trials of a sweep that have two ranks each end like trials of one process, but for rounding, also where a rank is
+// killed or the worker is told to stop in between.
 func TestSweepOfRanks(t *testing.T) {
 	dir := ranksWorld(t) // or skip
 	const text = "base: c.yaml\nset: {train.epochs: 3}\naxes: [{param: optim.lr, values: [1e-3, 2e-3]}]\n" +
@@ -379,7 +379,7 @@ func TestManifestIsRead(t *testing.T) {
 }
 
 // slurmRanks trains with two ranks on each of two nodes. One of the second node is killed: the others end, the job is
-// queued again and goes on from its checkpoint, and its losses are those of one process but for rounding.
+// queued again and goes on from its checkpoint, and its losses are the same as with one process but for rounding.
 func slurmRanks(t *testing.T, call slurmCall) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 12)

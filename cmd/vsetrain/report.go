@@ -106,7 +106,7 @@ change, and shown by 'vsetrain view'.`,
 	})
 }
 
-// arguments takes those of the command line.
+// arguments takes the arguments of the command line.
 func (o *reportOptions) arguments(_ *cobra.Command, args []string) error {
 	if len(args) == 0 && len(o.Timing) == 0 {
 		return usagef("expected at least one run directory, a folder that holds some, or --timing")
@@ -197,7 +197,7 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 // runArg is a run directory that an argument names.
 type runArg struct {
 	arg, label, dir string
-	run             bool // the directory is that of a run
+	run             bool // the directory is the directory of a run
 }
 
 // expandRuns takes [LABEL=]RUN arguments apart. A folder that holds runs stands for all of them.

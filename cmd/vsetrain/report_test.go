@@ -18,7 +18,7 @@ import (
 )
 
 // Of runs with damages that are drawn at random, named or found in folders, those that can be read are opened, and a
-// warning names each other one. Where none can be read, or a name is that of no run, it is an error.
+// warning names each other one. Where none can be read, or a name is the name of no run, it is an error.
 func TestOpenRuns(t *testing.T) {
 	standard := config.Default()
 	whole := map[string]string{runfs.ConfigName: string(config.Marshal(&standard)),

@@ -64,7 +64,7 @@ type selftestReport struct {
 	Results []selftest.Result `json:"results"`
 	Failed  int               `json:"failed"`
 	Kernels int               `json:"kernels,omitempty"` // of this GPU
-	Never   []string          `json:"never,omitempty"`   // those of them that were not launched
+	Never   []string          `json:"never,omitempty"`   // the ones among them that were not launched
 	Barred  map[string]string `json:"barred,omitempty"`  // those that this machine does not start, and why
 
 	options *selftestOptions

@@ -116,7 +116,7 @@ nobody else, until the input ends.`,
 	})
 }
 
-// arguments takes those of the command line.
+// arguments takes the arguments of the command line.
 func (o *serveOptions) arguments(c *cobra.Command, args []string) error {
 	if o.Describe {
 		return noArgs(c, args)

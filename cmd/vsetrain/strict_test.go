@@ -26,7 +26,7 @@ func newStrict(t *testing.T) *strict {
 }
 
 // run fails for every violation, and where the driver saw no work or no recorded step, so that nothing was checked.
-// capability is that of the GPU.
+// capability is the capability of the GPU.
 func (s *strict) run(t *testing.T, dir, capability string, args ...string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")

@@ -30,7 +30,7 @@ script and --launcher slurm the script of the job array.`,
 	})
 }
 
-// launcherFlag puts another launcher over that of the sweep.
+// launcherFlag puts another launcher over the launcher of the sweep.
 type launcherFlag struct {
 	Launcher string `flag:"launcher" enum:"local|slurm|kubernetes" usage:"launcher instead of that of the sweep"`
 }

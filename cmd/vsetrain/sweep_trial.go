@@ -46,7 +46,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	c := &cfg.Config
-	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for those of its rung
+	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for the epochs of its rung
 	if o.Epochs < c.Train.Epochs { // it may go on: what comes later is not a mistake
 		c = c.Unchosen()
 	}

@@ -80,7 +80,8 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	return o.runOne(ctx, a, place)
 }
 
-// configuration reads that of one run, and names its directory. A run that is resumed knows its configuration.
+// configuration reads the configuration of one run, and names its directory. A run that is resumed knows its
+// configuration.
 func (o *trainOptions) configuration(a *app) (c *config.Config, dir string, err error) {
 	if o.Resume && o.File == "" {
 		if o.Run == "" {

@@ -18,17 +18,17 @@ type deviceFlags struct {
 // Defaults implements flags.Defaulter.
 func (f *deviceFlags) Defaults() { f.Device = device.DefaultOptions() }
 
-// perImageFlag is that of the commands that open a data set.
+// perImageFlag is the flag of the commands that open a data set.
 type perImageFlag struct {
 	PerImage options.PerSplit `flag:"captions-per-image" arg:"N" default:"auto" usage:"captions of one image, or one number for each split such as train=20,test=1; auto reads it from the files"`
 }
 
-// weightFlag is that of the commands that read files of the reference repositories.
+// weightFlag is the flag of the commands that read files of the reference repositories.
 type weightFlag struct {
 	Set []string `flag:"set" arg:"key=value" usage:"option of the network, such as model.scan.lambda=9, where a file of a reference repository does not tell it"`
 }
 
-// trainedFlags are those of the commands that apply a trained network to a split.
+// trainedFlags are the flags of the commands that apply a trained network to a split.
 type trainedFlags struct {
 	Data string `flag:"data" arg:"DIR" usage:"DIR of the data set" empty:"the one the run was trained on"`
 	perImageFlag
@@ -73,7 +73,7 @@ func (f *cacheFlags) folder() (dir string, limit int64) {
 	return filepath.Join(dir, "vsetrain", "encoded"), cacheLimit
 }
 
-// retrievalFlags are those of the commands that answer queries: networks, and where they keep encodings.
+// retrievalFlags are the flags of the commands that answer queries: networks, and where they keep encodings.
 type retrievalFlags struct {
 	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint; several are an ensemble"`
 	Shortlist   string   `flag:"shortlist" arg:"PATH" usage:"checkpoint of an embedder that picks the candidates"`
@@ -83,7 +83,7 @@ type retrievalFlags struct {
 	cacheFlags `group:"Encodings"`
 }
 
-// options are those of an index of a split.
+// options are the options of an index of a split.
 func (o *retrievalFlags) options(a *app, split string, progress func(phase string, done, total int)) search.Options {
 	dir, limit := o.folder()
 	return search.Options{Checkpoints: o.Checkpoints, Set: o.Set, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data,

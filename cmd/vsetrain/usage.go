@@ -113,7 +113,8 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // misspelt returns an error for a command line whose words are no command, before flags are looked at: they belong to
-// the command that was meant; and the command whose help tells more. The words after help are those of a command too.
+// the command that was meant; and the command whose help tells more. The words after help are the words of a command
+// too.
 func misspelt(root *cobra.Command, args []string) (*cobra.Command, error) {
 	help := len(args) > 0 && args[0] == "help"
 	if help {

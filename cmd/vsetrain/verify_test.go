@@ -34,7 +34,7 @@ func TestWhatCommandsWriteIsVerified(t *testing.T) {
 	for i := range crashJobs {
 		j := &crashJobs[i]
 		if len(j.ask) > 0 {
-			continue // what it writes is that of data remove
+			continue // what it writes is the output of data remove
 		}
 		try.Do(t, crash.State{}.Write(dir))
 		t.Chdir(dir)

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// Axes says what the axes of an array stand for where they are not those of features, [N, R, D] or [N, D], or of one
+// Axes says what the axes of an array stand for where they are not the axes of features, [N, R, D] or [N, D], or of one
 // image, [R, D] or [D]. Nothing is guessed: an array of other axes is an error that names the choices (npy.Readings).
 type Axes struct {
 	Squeeze []int `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0"`

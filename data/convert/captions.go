@@ -41,13 +41,13 @@ func init() {
 }
 
 // CaptionOptions describes a conversion of captions and splits in Karpathy's JSON (cs.stanford.edu/people/karpathy/
-// deepimagesent): {"images": [{"filename", "split", "sentences": [{"raw", "tokens"}], "imgid", "cocoid"}]}. That of
-// MSR-VTT is read too: {"videos": [{"video_id", "split"}], "sentences": [{"video_id", "caption"}]}.
+// deepimagesent): {"images": [{"filename", "split", "sentences": [{"raw", "tokens"}], "imgid", "cocoid"}]}. The format
+// of MSR-VTT is read too: {"videos": [{"video_id", "split"}], "sentences": [{"video_id", "caption"}]}.
 type CaptionOptions struct {
 	Path string
 	Out  string // folder, made when missing
 	// Splits to write, in IDs the splits of the file that each is made of, separated by commas; empty is the usual
-	// ones. None are those of usualSplits that the file has.
+	// ones. None are the ones of usualSplits that the file has.
 	Splits     []Split
 	IDKey      string // key of an image that holds its id; empty is cocoid, video_id or filename
 	Captions   int    // the first that many of each image; 0 is all
@@ -55,8 +55,8 @@ type CaptionOptions struct {
 	Force      bool   // replace files that exist
 }
 
-// usualSplits are the splits that are written and those of files of which they are made. The 30,504 images of COCO's
-// restval belong to train, as in VSE++ and SCAN.
+// usualSplits are the splits that are written and the splits of files of which they are made. The 30,504 images of
+// COCO's restval belong to train, as in VSE++ and SCAN.
 var usualSplits = []struct {
 	name   string
 	of     []string
@@ -83,7 +83,7 @@ type captioned struct {
 }
 
 // Captions writes {split}_caps.txt, a caption a line, and {split}_ids.txt: an id for each image where all of the split
-// have the same number of captions, otherwise one for each caption. The order is that of the file.
+// have the same number of captions, otherwise one for each caption. The order is the order of the file.
 func Captions(o CaptionOptions) (*Report, error) {
 	err := o.Validate()
 	if err != nil {
@@ -128,7 +128,7 @@ func (o *CaptionOptions) write(images []captioned, rep *Report) error {
 	return integrity.Commit(set)
 }
 
-// splits returns the splits to write with those of the file that they are made of, all of which are there.
+// splits returns the splits to write with the splits of the file that they are made of, all of which are there.
 func (o *CaptionOptions) splits(count map[string]int) (list []Split, err error) {
 	asked := o.Splits
 	if len(asked) == 0 {
@@ -404,7 +404,7 @@ func (r *captionReader) image(o map[string]json.RawMessage) error {
 	return nil
 }
 
-// sentence of a list beside that of the videos.
+// sentence of a list beside a sentence of the videos.
 func (r *captionReader) sentence(o map[string]json.RawMessage) error {
 	id, s := scalar(o["video_id"]), sentence{Raw: scalar(o["caption"])}
 	if c := s.caption(); c != "" && id != "" {

@@ -15,7 +15,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// lines returns those of a file.
+// lines returns the lines of a file.
 func lines(t *testing.T, path string) []string {
 	t.Helper()
 	text := strings.TrimSuffix(string(try.Get(os.ReadFile(path))(t)), "\n")

@@ -39,7 +39,7 @@ func (c *columns) sure() bool { return c.header != "" || c.fits }
 
 func (c *columns) has(col column) bool { return c.at[col] >= 0 }
 
-// columnSets are those of published files, which have no header.
+// columnSets are the columns of published files, which have no header.
 var columnSets = []struct{ name, columns string }{
 	// peteanderson80/bottom-up-attention, tools/generate_tsv.py; hengyuan-hu/bottom-up-attention-vqa
 	{"bottom-up attention", "image_id image_w image_h num_boxes boxes features"},
@@ -99,9 +99,9 @@ func header(fields [][]byte) (c columns, is bool, err error) {
 	return c, true, nil
 }
 
-// columnsOf returns the columns of a record of a file without a header: those of the one known set of as many columns
-// whose numbers and sizes of arrays are those of the record. Where the only set of as many columns does not fit, it is
-// returned for an error that says why.
+// columnsOf returns the columns of a record of a file without a header: the columns of the one known set of as many
+// columns whose numbers and sizes of arrays are the same as in the record. Where the only set of as many columns does
+// not fit, it is returned for an error that says why.
 func columnsOf(fields [][]byte) (columns, error) {
 	var fit, broken []columns
 	for _, s := range columnSets {

@@ -142,7 +142,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Parts have the columns of their own, or of the part that has a header; images without boxes do not get those of
+// Parts have the columns of their own, or of the part that has a header; images without boxes do not get the boxes of
 // another one.
 func TestColumnsOfParts(t *testing.T) {
 	dir := try.MemoryDir(t)

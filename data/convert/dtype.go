@@ -11,10 +11,10 @@ import (
 
 // The type of raw bytes follows from their number where the number of values is known; otherwise the values have to
 // tell it. Of the 16-bit words of floating-point numbers, those that begin a number, little-endian its last word, hold
-// its sign and exponent, and those of many features are alike in their upper six bits. The upper bits of the other
-// words are of the mantissa: every pattern occurs as often as any other. So the words of four places in turn, those of
-// 8 bytes, are heads (H) and mantissas (M): HHHH is float16, MHMH float32, MMMH float64. Whatever looks otherwise,
-// such as whole numbers and features of two columns that differ, is not decided.
+// its sign and exponent, and the exponents of many features are alike in their upper six bits. The upper bits of the
+// other words are of the mantissa: every pattern occurs as often as any other. So the words of four places in turn, the
+// words of 8 bytes, are heads (H) and mantissas (M): HHHH is float16, MHMH float32, MMMH float64. Whatever looks
+// otherwise, such as whole numbers and features of two columns that differ, is not decided.
 
 const (
 	places    = 4    // of words whose statistics are kept apart
@@ -43,7 +43,7 @@ func (w *wordStats) add(row []byte) {
 	}
 }
 
-// size returns how many bytes a value has, of which width are those of a region; 0 where the words do not tell.
+// size returns how many bytes a value has, of which width are the bytes of a region; 0 where the words do not tell.
 func (w *wordStats) size(width int) int {
 	if width%4 != 0 {
 		return 2 // the only type of which a whole number of values fits
@@ -77,7 +77,7 @@ func (p *place) add(word uint16) {
 	p.signs += float64(word >> 15)
 }
 
-// kind returns H where the words are heads as those of another place are, M where they are mantissas, or ?. Two words
+// kind returns H where the words are heads like the words of another place, M where they are mantissas, or ?. Two words
 // of a mantissa have the same upper bits once in 64 times, two heads once in 16 at least.
 func (p *place) kind(head place) string {
 	if p.n < someWords {

@@ -42,8 +42,8 @@ func encode64(v []float64, size int) (text string, held []float32) {
 	return base64.StdEncoding.EncodeToString(b), held
 }
 
-// drawn is a kind of features: the value of channel c of d. Those of a network are told by their values in any file of
-// usual size; of the others it is only asked that they are not mistaken.
+// drawn is a kind of features: the value of channel c of d. Features of a network are told by their values in any file
+// of usual size; of the others it is only asked that they are not mistaken.
 var drawn = []struct {
 	name    string
 	network bool
@@ -121,7 +121,7 @@ func TestFewWordsAreNotMistaken(t *testing.T) {
 }
 
 // Base64 features are read in the type that they have, or refused with the flag that says it; they are never read in
-// another. Those of networks need no flag, and with --dim or --source-dtype nothing does.
+// another. Features of networks need no flag, and with --dim or --source-dtype nothing does.
 func TestTypeOfTheSource(t *testing.T) {
 	dir := try.MemoryDir(t)
 	taken := map[string]int{}

@@ -26,8 +26,8 @@ type Format struct {
 	Run func(Progress) (*Report, error)
 }
 
-// Options are what the command line says that several formats have; those of one format alone are its own. Tags declare
-// the flags (cmd/vsetrain/internal/flags).
+// Options are what the command line says that several formats have; the options of one format alone are its own. Tags
+// declare the flags (cmd/vsetrain/internal/flags).
 type Options struct {
 	Target
 	Sources    []string `args:"SOURCE"`

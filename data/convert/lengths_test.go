@@ -13,7 +13,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// With Fit, {split}_lengths.npy has the number of regions of each image before it was padded, at most that of the
+// With Fit, {split}_lengths.npy has the number of regions of each image before it was padded, at most the number of the
 // array, where one has fewer; from every kind of source. No earlier one stays where none has.
 func TestLengths(t *testing.T) {
 	dir := try.MemoryDir(t)

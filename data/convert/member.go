@@ -10,7 +10,7 @@ import (
 )
 
 // A .npz archive is a zip file whose members are .npy arrays. Members are read front to back because compressed ones
-// cannot be mapped; the format is that of internal/files/npy, restricted to little-endian numbers in C order.
+// cannot be mapped; the format is the one of internal/files/npy, restricted to little-endian numbers in C order.
 
 // member is an open array, in an archive or alone.
 type member struct {

@@ -239,8 +239,8 @@ func prepare(set *atomicfile.Set, outs ...*output) error {
 	return nil
 }
 
-// prepareArray adds an array to a set. Where the source has none, that of an earlier conversion goes: it would belong
-// to other images.
+// prepareArray adds an array to a set. Where the source has none, the array of an earlier conversion goes: it would
+// belong to other images.
 func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) error {
 	if w == nil {
 		set.Remove(o.name(end))

@@ -165,7 +165,7 @@ func meanOf(regions []float32, width int) []float32 {
 	return mean
 }
 
-// shape returns that of the result, and drops axes of the source.
+// shape returns the shape of the result, and drops axes of the source.
 func (o RetypeOptions) shape(in *npy.File) ([]int, error) {
 	if o.Scale == 0 && in.Whole() {
 		return nil, errCodes(in.DType)

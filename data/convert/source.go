@@ -55,8 +55,8 @@ func (s *source) survey(visit func(n int, r *recordReader, rec []byte, fields []
 	return nil
 }
 
-// findColumns finds the columns: those that a header names, or those of the known set that fits a record. Where there
-// are none, unknown says so.
+// findColumns finds the columns: those that a header names, or the columns of the known set that fits a record. Where
+// there are none, unknown says so.
 func (s *source) findColumns() (unknown, err error) {
 	failed := s.survey(func(n int, r *recordReader, rec []byte, fields [][]byte) bool {
 		if n == 0 {
@@ -82,8 +82,8 @@ func (s *source) findColumns() (unknown, err error) {
 	return unknown, cmp.Or(err, failed)
 }
 
-// findType finds the type and number of the values of a region, and the type of boxes: where records differ, those of
-// most records.
+// findType finds the type and number of the values of a region, and the type of boxes: where records differ, the type
+// of most records.
 func (s *source) findType(o *TSVOptions) error {
 	type form struct{ width, boxSize int } // bytes of the features of a region, and of a value of the boxes
 	type group struct {

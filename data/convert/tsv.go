@@ -61,7 +61,7 @@ func (o *TSVOptions) Validate() error {
 
 // TSV converts the files. With ids files it reads the source twice: first it notes where each wanted image lies, and
 // reports missing and repeated ones before anything is written; then it copies the images in the order of the ids.
-// Without an ids file one pass is enough. Memory is that of one record plus some hundred bytes per image.
+// Without an ids file one pass is enough. Memory is the memory of one record plus some hundred bytes per image.
 func TSV(o TSVOptions, progress Progress) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 )
 
 // codes holds one standard normal vector of D channels for every concept of the world. What a region shows is a
-// weighted sum of codes; because a few hundred concepts span D channels, channels are correlated as those of a
-// convolutional network are.
+// weighted sum of codes; because a few hundred concepts span D channels, channels are correlated like the channels of a
+// convolutional network.
 type codes struct {
 	dim  int
 	rows []float32 // [concepts, D]

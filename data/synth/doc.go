@@ -1,6 +1,6 @@
 // Package synth generates a synthetic world to train on where no real data may be shipped: scenes of objects with
-// attributes, actions, relations and positions; region features like those of bottom-up-attention (R regions of D
-// channels: non-negative, three quarters zero, correlated, mean 0.45) with boxes and picture sizes; and several
+// attributes, actions, relations and positions; region features like the features of bottom-up-attention (R regions of
+// D channels: non-negative, three quarters zero, correlated, mean 0.45) with boxes and picture sizes; and several
 // captions per picture from a grammar with synonyms, paraphrases and dependency trees.
 //
 // Word frequencies follow Zipf's law. Many pictures have near twins that show the same objects with other attributes or

@@ -97,8 +97,8 @@ var (
 	relations  []relation
 
 	// choices are blank-separated synonyms: weathers, the first of which, the plainest, is never named, colours,
-	// garments, sizes, counts, and adverbs, fillers and media, which carry no information about the scene. Those of a
-	// kind are its styles, looks other than colour and size; the first is none.
+	// garments, sizes, counts, and adverbs, fillers and media, which carry no information about the scene. The words of
+	// a kind are its styles, looks other than colour and size; the first is none.
 	choices = map[string][]string{}
 
 	participles, plurals map[string]string

@@ -44,7 +44,7 @@ func CoverageOf(captions iter.Seq[string], l Tokenizer) (c Coverage) {
 	return c
 }
 
-// Add counts the words of a caption, and those of them that are unknown.
+// Add counts the words of a caption, and the ones among them that are unknown.
 func (c *Coverage) Add(words, unknown int) { c.Words, c.Unknown = c.Words+words, c.Unknown+unknown }
 
 // Percent is the share of unknown words.

@@ -78,7 +78,7 @@ func TestBertAugmentation(t *testing.T) {
 			}
 		}
 	}
-	// A random pair of the ten pieces is rarely that of a word. Of three words at least one stays: 0.08³ more.
+	// A random pair of the ten pieces is rarely a piece of a word. Of three words at least one stays: 0.08³ more.
 	for _, s := range []struct {
 		what   string
 		n      int

@@ -28,7 +28,7 @@ type WordPiece struct {
 
 const (
 	maxPieceWord = 100      // characters
-	maxPieceFile = 64 << 20 // bytes; that of the multilingual BERT has 1 MB
+	maxPieceFile = 64 << 20 // bytes; the vocabulary of the multilingual BERT has 1 MB
 )
 
 // LoadWordPiece reads a vocab.txt: one piece a line, its id the number of the line from 0. The files beside it say what

@@ -154,8 +154,8 @@ func FuzzWordPiece(f *testing.F) {
 	})
 }
 
-// The words of a text are those of Hugging Face's BasicTokenizer, for all settings: testdata/basic_tokenizer.json, by
-// scripts/make_tokenizer_cases.py.
+// The words of a text are the same as from Hugging Face's BasicTokenizer, for all settings:
+// testdata/basic_tokenizer.json, by scripts/make_tokenizer_cases.py.
 func TestBasicWordSplitterConforms(t *testing.T) {
 	var cases []struct {
 		Text  string

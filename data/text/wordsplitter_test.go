@@ -9,7 +9,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Captions that exercise one rule each; the expected sentences (separated by |) and words (by blanks) are those of
+// Captions that exercise one rule each; the expected sentences (separated by |) and words (by blanks) are the output of
 // NLTK 3.9.1.
 var tokenizerCases = []struct{ caption, sentences, words string }{
 	{"(A boy.) A girl waves", "(a boy.)|a girl waves", "( a boy . ) a girl waves"},

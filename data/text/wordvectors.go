@@ -237,7 +237,7 @@ func vectorHeader(line []byte) (words, dim int) {
 	return words, dim
 }
 
-// width compares the size of the vectors of the file with that of the network.
+// width compares the size of the vectors of the file with the size in the network.
 func (r *vectorReader) width(values int) error {
 	if values == r.dim {
 		return nil

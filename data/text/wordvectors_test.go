@@ -236,7 +236,7 @@ func FuzzWordVectors(f *testing.F) {
 	})
 }
 
-// Words of any form, drawn: those of the vocabulary have their vectors whatever stands around them, a line that is cut
+// Words of any form, drawn: words of the vocabulary have their vectors whatever stands around them, a line that is cut
 // is named, and so is a size that contradicts.
 func TestWordVectorsOfDrawnFiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(50, 6))

@@ -130,8 +130,8 @@ var climbing = map[string]int{
 	"internal/run/config":    1, // of 49
 }
 
-// TestArrows holds how many arrows between the files of a package climb: in those of climbing what it says, in the
-// rooms of runs none.
+// TestArrows holds how many arrows between the files of a package climb: in the packages of climbing what it says, in
+// the rooms of runs none.
 func TestArrows(t *testing.T) {
 	touch(t)
 	args := []string{"list", "-export", "-deps", "-f", `{{.ImportPath}}={{.Export}}={{.Dir}}={{join .GoFiles " "}}`,

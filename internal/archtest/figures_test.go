@@ -141,7 +141,7 @@ func (s *section) figuresIn(text string, united bool) (all []string) {
 	return all
 }
 
-// numbers are those of a text, without commas.
+// numbers are the numbers in a text, without commas.
 func numbers(text string) (all []float64) {
 	for _, n := range number.FindAllString(text, -1) {
 		if v, err := strconv.ParseFloat(strings.ReplaceAll(n, ",", ""), 64); err == nil {
@@ -160,7 +160,7 @@ func holds(all []float64, figure string) bool {
 	})
 }
 
-// sourceNumbers are those of a file of docs/log, or of the section that the anchor names.
+// sourceNumbers are the numbers in a file of docs/log, or of the section that the anchor names.
 func sourceNumbers(files map[string]string, source string) (all []float64) {
 	name, anchor, found := strings.Cut(source, "#")
 	if !found {

@@ -102,7 +102,7 @@ var sideways = map[string][]string{
 	"internal/compute/device/cuda/measure": {"internal/compute/device", "internal/compute/device/cuda",
 		"internal/compute/device/cuda/driver"}}
 
-// tests are the imports that only tests may have beside those of their package. They may lead upwards.
+// tests are the imports that only tests may have beside the imports of their package. They may lead upwards.
 var tests = map[string][]string{
 	// whole runs
 	"internal/run/checkpoints":      {"internal/run/evaluate"},

@@ -147,7 +147,7 @@ func strangers(t *testing.T, home string, idents, values []string) (list []strin
 // maxDeviceMethods bounds the interface that every device implements.
 const maxDeviceMethods = 16
 
-// methodsOfInterface lists the methods of an interface of a package, those of the interfaces within it included.
+// methodsOfInterface lists the methods of an interface of a package, including the methods of the interfaces within it.
 func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Mixture is two normal distributions fitted to the losses of pairs, of which those of the right pairs are smaller.
+// Mixture is two normal distributions fitted to the losses of pairs, of which the losses of the right pairs are
+// smaller.
 type Mixture struct {
 	Weights, Means, Variances [2]float64 // of the losses mapped to [0, 1]
 	Rounds                    int        // of expectation and maximisation

@@ -76,7 +76,7 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 //
 //	p = (1 + #{r: |T_r| >= |T|}) / (1 + resamples)
 //
-// where T is the sum of a column and T_r that of resample r, in which every unit, with all its columns, changed its
+// where T is the sum of a column and T_r the sum of resample r, in which every unit, with all its columns, changed its
 // sign or not by chance. This is the paired permutation test, exact whatever the distribution; it never returns 0.
 // Draws depend on (seed, r, unit) alone.
 //

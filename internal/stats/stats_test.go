@@ -244,7 +244,7 @@ func TestBadResampling(t *testing.T) {
 	}
 }
 
-// Sums of packed values are those of the values, whatever their signs and however many fit a word.
+// Sums of packed values are the same as the sums of the values, whatever their signs and however many fit a word.
 func TestPackedSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for trial := range 100 {

@@ -34,8 +34,8 @@ var (
 	// fewTerms are the same for one panel of more than 16 rows: each panel of b is read once, and the next one is
 	// fetched meanwhile. With fewer rows that gains nothing.
 	fewTerms = terms{parts: 1, pairs: [][2]int{{0, 0}}, fetch: 32}
-	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine,
-	// the three left out are less than 2^-25 of the product.
+	// splitTerms are the terms of a float32 product of three bf16 parts each that are not below its last bit: of the
+	// nine, the three left out are less than 2^-25 of the product.
 	splitTerms = terms{parts: 3, pairs: [][2]int{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}, fetch: 24, store: 4}
 )
 
@@ -43,7 +43,7 @@ var (
 // 2 x 2 hardware tiles of 16 x 16.
 //
 // A step takes 32 values of k (16 pairs): a panel of a holds two tiles [16 rows][16 pairs] of each part for it, b two
-// tiles [16 pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; those of whole panels with
+// tiles [16 pairs][16 columns]. The sums pass through tmp [32][32] and go, scaled, to C; the sums of whole panels with
 // nothing to scale or add go there at once, and those that are only added to C take a shorter way, during which the
 // next panel begins.
 //

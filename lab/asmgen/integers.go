@@ -3,9 +3,9 @@ package main
 import "fmt"
 
 // The instructions of general registers, which count, point and branch. Registers have the names of x86; general gives
-// those of arm64.
+// the names in arm64.
 
-// general are the registers of arm64 in place of those of x86. R19 to R21 are scratch (neon.go).
+// general are the registers of arm64 in place of the registers of x86. R19 to R21 are scratch (neon.go).
 var general = map[string]string{"AX": "R0", "CX": "R1", "BX": "R2", "DX": "R3", "DI": "R4", "SI": "R5", "R8": "R8",
 	"R9": "R9", "R10": "R10", "R11": "R11", "R12": "R12", "R13": "R13", "R14": "R14", "R15": "R15"}
 

@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // neon are instructions of arm64 by name: their machine code with all registers 0, and how ARM's assemblers write them.
-// Go's assembler knows few of them, and those with other names. The first register is the result; those of three
-// registers are written d, n, m.
+// Go's assembler knows few of them, and those with other names. The first register is the result; instructions with
+// three registers are written d, n, m.
 var neon = map[string]struct {
 	code uint32
 	text string

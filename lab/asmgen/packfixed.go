@@ -113,7 +113,7 @@ func fixedRowStep(g *file, masked bool) {
 		fixedConvert(g, v, 4)
 		g.ins("VPERMB Z%d, Z%d, Z%d", v, fxOrder, v)
 	}
-	// 16 bytes of each weight a register: collect those of a weight
+	// 16 bytes of each weight a register: collect the bytes of a weight
 	g.ins("VSHUFI64X2 $0x44, Z1, Z0, Z5\n\tVSHUFI64X2 $0x44, Z3, Z2, Z6")
 	g.ins("VSHUFI64X2 $0xaa, Z1, Z0, Z7\n\tVSHUFI64X2 $0xaa, Z3, Z2, Z8")
 	g.ins("VSHUFI64X2 $0x88, Z6, Z5, Z0\n\tVSHUFI64X2 $0xdd, Z6, Z5, Z1\n\tVSHUFI64X2 $0x88, Z8, Z7, Z2")
@@ -127,7 +127,8 @@ func fixedConvert(g *file, v, s int) {
 	g.ins("VFMADD213PS Z%d, Z%d, Z%d\n\tVCVTPS2DQ Z%d, Z%d", fxMagic, s, v, v, v)
 }
 
-// fixColumns packs pkRows rows, pkLD bytes apart, of pkCols columns, at most 32: their scales are those of the columns.
+// fixColumns packs pkRows rows, pkLD bytes apart, of pkCols columns, at most 32: their scales are the scales of the
+// columns.
 func fixColumns(g *file) {
 	packHead(g, "fixColumns512")
 	g.ins("MOVQ %d(AX), R13", pkScale)

@@ -63,8 +63,8 @@ func splitOrders(g *file, interleave bool) {
 }
 
 // split rounds Z[lo], Z[hi] (32 values of float32) to bf16 in Z[splitWord], three times, each time what the parts
-// before leave; store takes each. Its words are those of lo and then those of hi, or with interleave one of each in
-// turn. It clobbers both and Z[splitTmp]. It needs splitOrders.
+// before leave; store takes each. Its words are the words of lo and then the words of hi, or with interleave one of
+// each in turn. It clobbers both and Z[splitTmp]. It needs splitOrders.
 func split(g *file, lo, hi int, interleave bool, store func(part int)) {
 	for part := range 3 {
 		g.cvt2bf16(splitWord, hi, lo)
@@ -90,7 +90,7 @@ func split(g *file, lo, hi int, interleave bool, store func(part int)) {
 }
 
 // splitRow splits one row, or n of them pkLD bytes apart, and writes 32 values of each part every pkNext bytes, zeros
-// after their end, and those of the next row 64 bytes on.
+// after their end, and the values of the next row 64 bytes on.
 func splitRow(g *file, name string, n int) {
 	packHead(g, name)
 	splitOrders(g, false)

@@ -5,7 +5,7 @@ import "fmt"
 // Softmax of the rows of a matrix and its gradient; the formulas stand in softmax.go of internal/compute/vec. A row is
 // read three times and so stays in the level-1 cache; one shorter than a vector stays in a register.
 
-// softmaxes writes both. R8 counts the bytes of the whole vectors of a row and R9 those of the row; BX counts rows.
+// softmaxes writes both. R8 counts the bytes of the whole vectors of a row and R9 the bytes of the row; BX counts rows.
 func softmaxes(a *assembler) {
 	const factor, lowest, top, sum = 6, 7, 8, 9
 	a.rows("softmax", []string{"p"}, factor)
@@ -150,7 +150,7 @@ func (a *assembler) nextRow(slices ...string) {
 	a.end(false, 0)
 }
 
-// lanesOr loads the partial vector into register 0, whose other lanes are those of a register.
+// lanesOr loads the partial vector into register 0, whose other lanes are filled from a register.
 func (a *assembler) lanesOr(other int, pointer string) {
 	if a.neon {
 		a.op("VMOVAPS", other, 0)

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// The tile of NEON: 24 accumulators of 32 registers, those of row r in V(2r), V(2r+1). Eight columns, for panels of B
-// begin at multiples of blocks of 512 columns.
+// The tile of NEON: 24 accumulators of 32 registers, the accumulators of row r in V(2r), V(2r+1). Eight columns, for
+// panels of B begin at multiples of blocks of 512 columns.
 const (
 	rowsNEON = 12
 	colsNEON = 8

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Neon: the kernels are described in instructions of AVX, whose place those of NEON of the same meaning take. It has
-// vectors of four lanes and no masks: what is left behind the last whole vector is taken element by element, in lane 0
-// with zeros in the others, as a mask would leave them. Loops of a kernel move its pointers on, since an address has no
-// room for an index and an offset.
+// Neon: the kernels are described in instructions of AVX, whose place the instructions of NEON of the same meaning
+// take. It has vectors of four lanes and no masks: what is left behind the last whole vector is taken element by
+// element, in lane 0 with zeros in the others, as a mask would leave them. Loops of a kernel move its pointers on,
+// since an address has no room for an index and an offset.
 //
 // Kernels use vector registers up to 27 and none of these:
 const (
@@ -21,7 +21,7 @@ const (
 	constantReg   = 31
 )
 
-// opsNeon are the instructions of AVX that NEON has: those of three operands have their last first here.
+// opsNeon are the instructions of AVX that NEON has: instructions with three operands have their last first here.
 var opsNeon = map[string]string{"VADDPS": "FADD", "VSUBPS": "FSUB", "VMULPS": "FMUL", "VDIVPS": "FDIV",
 	"VMAXPS": "FMAX", "VMINPS": "FMIN", "VANDPS": "AND", "VORPS": "ORR", "VXORPS": "EOR", "VPADDD": "ADD",
 	"VPSUBD": "SUB", "VPMINUD": "UMIN", "VPMAXUD": "UMAX", "VPCMPEQD": "CMEQ", "VADDPD": "FADD.2D",

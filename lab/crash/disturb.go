@@ -77,7 +77,7 @@ const least = 2
 // enough reports whether the time is over.
 func (d draw) enough(o *Outcome) bool { return o.Tried >= least && time.Now().After(d.until) }
 
-// perm orders n things by the seed, and returns those of this process.
+// perm orders n things by the seed, and returns the things for this process.
 func (d draw) perm(n int, stream uint64) (list []int) {
 	for k, i := range rand.New(rand.NewPCG(d.seed, stream)).Perm(n) {
 		if k%d.shards == d.shard {
@@ -182,7 +182,7 @@ func (p *Program) check(ended bool) error {
 	return p.done()
 }
 
-// are reports whether files are those of a time, but for the journal.
+// are reports whether files are equal to the files of a time, but for the journal.
 func (p *Program) are(now, then map[string][]byte) bool {
 	for name, b := range now {
 		if was, ok := then[name]; name != p.Journal && (!ok || !bytes.Equal(b, was)) {

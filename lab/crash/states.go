@@ -101,7 +101,8 @@ type data struct {
 	fate          string
 }
 
-// States returns the states after each of the operations, each once, in their order. The last are those of the end.
+// States returns the states after each of the operations, each once, in their order. The last are the states of the
+// end.
 func (r *Recorder) States(yield func(State) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,7 +227,7 @@ func (a *states) sum(s State, n *inode) uint64 {
 
 func (o operation) name() string { return cmp.Or(o.to, o.path) }
 
-// names are those of files and folders.
+// names are the names of files and folders.
 type names struct {
 	files map[string]*inode
 	dirs  map[string]bool

@@ -4,7 +4,7 @@ import "vsetrain/internal/compute/device"
 
 type matching struct{ *Device }
 
-// cosines are those of n pairs of rows, x·y / max(‖x‖‖y‖, 1e-8), with what their gradient needs.
+// cosines are the cosines of n pairs of rows, x·y / max(‖x‖‖y‖, 1e-8), with what their gradient needs.
 type cosines struct {
 	n, width     int
 	x, y         device.View // [n, width]
@@ -49,7 +49,7 @@ func (k matching) wordNodes(a *device.BlockMatch, t int) (words, contexts device
 	return words, contexts
 }
 
-// regionNodes are those of the regions.
+// regionNodes are the nodes of the regions.
 func (k matching) regionNodes(a *device.BlockMatch) (regions, contexts device.View) {
 	captions := len(a.Lengths.Host)
 	size := a.B * captions * a.R * a.E

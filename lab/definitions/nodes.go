@@ -56,7 +56,7 @@ func (k matching) side(value, mean, precision device.View, n, kernels int, round
 	return s
 }
 
-// sideGrad computes the gradients of the mean and the precision from that of the exponents.
+// sideGrad computes the gradients of the mean and the precision from the gradient of the exponents.
 func (k matching) sideGrad(dMean, dPrecision, de device.View, s *polarSide, n, kernels int) {
 	defer k.Give(k.Use())
 	size, each := n*kernels, k.Floats(kernels)
@@ -185,7 +185,7 @@ func (k matching) mixes(a *device.MixNodes, f func(m mixed)) {
 	}
 }
 
-// nodes are those of pair p, all groups of them at once.
+// nodes are the nodes of pair p, all groups of them at once.
 func (m *mixed) nodes(v device.View, p, width int) device.View {
 	return rowsAt(v, m.row+p*m.step, m.n, width)
 }

@@ -192,7 +192,7 @@ func (k pairs) SimilaritiesGrad(a device.Similarities) {
 	}
 }
 
-// fromFilter computes the gradient of the vectors from its factors, and that of the filter's weight.
+// fromFilter computes the gradient of the vectors from its factors, and the gradient of the filter's weight.
 func (k pairs) fromFilter(dy device.View, a *device.Similarities, c *compared) {
 	defer k.Give(k.Use())
 	f, s, n := &a.Filter, a.S, c.n

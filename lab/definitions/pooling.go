@@ -45,7 +45,7 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 }
 
 // sorted is the order of all channels: from[i] is the number in X of the value at rank i, where the places of item b
-// are those of its rows, one item after the other, the greatest value first.
+// are the places of its rows, one item after the other, the greatest value first.
 func (k pooling) sorted(a *device.SortPool) (from device.Ints) {
 	t, d := device.Total(a.Lengths.Host), a.D
 	x := k.Host(t * d)
@@ -110,7 +110,7 @@ func (k pooling) SortPool(a device.SortPool) {
 	}
 }
 
-// weights are those of items of n rows.
+// weights are the weights of items of n rows.
 func (k pooling) weights(w device.View, a *device.SortPool, n int) device.View {
 	return w.Slice((a.K-n)*a.K, (a.K-n)*a.K+n)
 }

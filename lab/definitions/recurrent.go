@@ -69,7 +69,7 @@ func (k recurrent) GRUGrad(a device.GRU) {
 // behind is v without its first n elements.
 func behind(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
-// weights computes DX and the gradients of the weights from those of the gates: n, r, z, hn in every row.
+// weights computes DX and the gradients of the weights from the gradients of the gates: n, r, z, hn in every row.
 func (k recurrent) weights(a *device.GRU, n int) {
 	defer k.Give(k.Use())
 	h, in := a.H, a.I

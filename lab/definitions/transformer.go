@@ -164,7 +164,7 @@ func (k transformer) product(a *device.SelfAttention, c *selfAttention, g device
 	device.Do(k, g)
 }
 
-// rowsOf are those of the caption, and of the last one no more than there are.
+// rowsOf are the rows of the caption, and of the last one no more than there are.
 func (c *selfAttention) rowsOf(v device.View, ld, d int) device.View {
 	return v.Slice(c.row*ld, (c.row+c.n-1)*ld+d)
 }

@@ -5,8 +5,8 @@
 // that, on random data over many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors.
 // Around every view lies NaN that must neither leak in nor change. A repeated call must not allocate. Where the device
 // is the reference device itself there is nothing to compare: its gradients are compared with finite differences, and
-// the golden tests of losses, recurrences and the optimiser say whether the definitions are those of the reference
-// implementations.
+// the golden tests of losses, recurrences and the optimiser say whether the definitions are the same as in the
+// reference implementations.
 //
 // A test states a kernel with its sizes and inputs, and how far results may be off (check, back, transpose). The
 // harness makes the rest: results, gradients of results, the reference.

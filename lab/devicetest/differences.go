@@ -9,7 +9,8 @@ import (
 )
 
 // The definition of a kernel is compared with itself where the device is the reference. These are the second voice: a
-// gradient is that of finite differences of the kernel, and where both are linear each is the transpose of the other.
+// gradient is compared with finite differences of the kernel, and where both are linear each is the transpose of the
+// other.
 
 // named are gradients whose name does not say of what they are.
 var named = map[string]string{"DVector": "Score"}

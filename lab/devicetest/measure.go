@@ -44,8 +44,8 @@ const (
 )
 
 // Measure runs a family on a device and never panics: with views at odd addresses, and again with views as a training
-// has them, for which a GPU has other kernels. rounds is the tolerance of products that are not Exact, 0 for that of
-// the device's arithmetic. After a failure the device may not be usable.
+// has them, for which a GPU has other kernels. rounds is the tolerance of products that are not Exact, 0 for the
+// tolerance of the device's arithmetic. After a failure the device may not be usable.
 func Measure(d device.Device, family string, rounds float64) Measured {
 	return measure(d, family, rounds, false)
 }

@@ -224,7 +224,7 @@ func filtrate(h *harness, lengths []int32, b, s int, train bool) {
 }
 
 // filtered compares a filtration and the similarities before it in one call with the same device's own kernels for
-// each, whose conformance is that of testSimilarities and testFiltrate.
+// each, whose conformance is tested by testSimilarities and testFiltrate.
 func filtered(h *harness, s int) {
 	const b, r, e = 3, 5, 16
 	lengths := []int32{4, 2, 1}

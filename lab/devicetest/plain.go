@@ -9,7 +9,7 @@ type transfer struct {
 	call       func(v device.View)
 }
 
-// transfers lists those of a device.
+// transfers lists the transfers of a device.
 func transfers(d device.Device) []transfer {
 	all := []transfer{
 		{"UploadFloats", "dst", device.Float, func(v device.View) { d.UploadFloats(v, make([]float32, 3)) }},

@@ -20,7 +20,7 @@ type bound struct {
 	norm, floor float64
 }
 
-// bounds are those of a kernel, by the name of the view; "" is for all others.
+// bounds are the bounds of a kernel, by the name of the view; "" is for all others.
 type bounds map[string]bound
 
 // of is the bound of a view.
@@ -34,13 +34,13 @@ func (b bounds) of(o operand) bound {
 // all bounds every result by its largest magnitude.
 func all(rel float64) bounds { return bounds{"": {rel: rel}} }
 
-// usual is the floor of gradients: those of a smaller norm are rounding.
+// usual is the floor of gradients: gradients with a smaller norm are rounding.
 const usual = 1e-2
 
 // slopes bounds gradients by their norms.
 func (h *harness) slopes() bounds { return bounds{"": {norm: h.tol.deriv, floor: usual}} }
 
-// operand is a view that a kernel declares. Name is that of the declaration; the second of a name has 1 after it.
+// operand is a view that a kernel declares. Name is the name in the declaration; the second of a name has 1 after it.
 type operand struct {
 	device.Operand
 	label  string
@@ -197,8 +197,8 @@ func (h *harness) equalNorm(what string, got, want []float64, b bound) {
 	h.observe([]float64{off}, []float64{0}, limit)
 }
 
-// settle makes the results of a kernel the inputs of the next: those of the reference, as the type of the device holds
-// them, on both.
+// settle makes the results of a kernel the inputs of the next: computed by the reference, as the type of the device
+// holds them, on both.
 func (h *harness) settle(k device.Kernel) {
 	for _, o := range h.operands(k) {
 		r := o.region

@@ -270,7 +270,7 @@ func testDropout(h *harness) {
 	}
 }
 
-// testCollectives covers those of a job of one rank: they change nothing.
+// testCollectives covers the collectives of a job of one rank: they change nothing.
 func testCollectives(h *harness) {
 	for _, lengths := range [][]int32{nil, {3}, {5, 0, 2}} {
 		shard := device.Shard{Ranks: 1, Items: 7, Width: 33}

@@ -43,7 +43,7 @@ func testTogether(h *harness) {
 	}
 }
 
-// part is the values of this rank of those of a batch: counts rows of width values of each item, dealt in turn.
+// part is the values of this rank of the values of a batch: counts rows of width values of each item, dealt in turn.
 func part(h *harness, x []float64, counts []int32, width int) (own []float64) {
 	rank, ranks := device.RankOf(h.d)
 	at := 0

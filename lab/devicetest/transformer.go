@@ -51,7 +51,7 @@ func layerNorm(h *harness, n, d int, rate float64) {
 	tol := h.slopes()
 	tol["DBranchBias"] = bound{rel: 10 * h.tol.product}
 	h.back(what, &a, tol, without...)
-	if rate >= 0 && !h.short { // the gradient of a bias is that of the rows it is added to
+	if rate >= 0 && !h.short { // the gradient of a bias is the gradient of the rows it is added to
 		sums := make([]float64, d)
 		for i, v := range h.read(a.DBranch)[:n*d] {
 			sums[i%d] += v

@@ -213,7 +213,7 @@ func (w *World) AllToAll(dst, src []float32) error {
 	})
 }
 
-// Broadcast sets x to that of rank root.
+// Broadcast sets x to the value of rank root.
 func (w *World) Broadcast(x any, root int) error {
 	if y, ok := x.([]float32); ok {
 		return combine(w, "Broadcast", y, y, func(all [][]float32) []float32 { return all[root] })

@@ -24,8 +24,8 @@ type Meeting struct {
 	lost        chan struct{}
 }
 
-// Ranks runs f in each of n processes of this test, which are ranks with an emulated GPU each, that of the number of
-// the rank. Nothing else of the test may last long, since all ranks do it too. more are variables of the ranks.
+// Ranks runs f in each of n processes of this test, which are ranks with an emulated GPU each, the GPU with the number
+// of the rank. Nothing else of the test may last long, since all ranks do it too. more are variables of the ranks.
 func Ranks(t *testing.T, n int, f func(*Meeting), more ...string) {
 	t.Helper()
 	Library(t) // built once

@@ -10,15 +10,15 @@ import (
 )
 
 // Set changes a setting of the loaded emulator until the test ends, and then to after: order (of threads: 0 forward, 1
-// reverse, 2 random), defer (1: work waits until somebody waits for it; 2: that of the first stream does, other streams
-// go ahead as far as events allow), no_device, memory (bytes of the device), version (of the driver), devices (how many
-// there are), multiprocessors (of each), shared (bytes of shared memory of a block), capability (90 for 9.0), stub (the
-// library is not a driver), lose (the GPU is lost at this launch from now on), no_capture (recording fails: 1 at its
-// beginning, 2 at its end, 3 where the graph is made ready), free_waits (0: memory is freed under work that uses it),
-// others (bytes that other processes hold), mode (CUcomputemode: 3 for one process alone), no_pinned (this allocation
-// of pinned memory from now on fails), taken (another process holds such a GPU), cooperative (kernels whose blocks run
-// at once: 0 none, 2 none that is recorded, otherwise 1), no_blas (how many handles cuBLAS refuses), no_half (cuBLAS
-// refuses bfloat16), no_bias (it adds no bias in the kernel of a product).
+// reverse, 2 random), defer (1: work waits until somebody waits for it; 2: the work of the first stream does, other
+// streams go ahead as far as events allow), no_device, memory (bytes of the device), version (of the driver), devices
+// (how many there are), multiprocessors (of each), shared (bytes of shared memory of a block), capability (90 for 9.0),
+// stub (the library is not a driver), lose (the GPU is lost at this launch from now on), no_capture (recording fails: 1
+// at its beginning, 2 at its end, 3 where the graph is made ready), free_waits (0: memory is freed under work that uses
+// it), others (bytes that other processes hold), mode (CUcomputemode: 3 for one process alone), no_pinned (this
+// allocation of pinned memory from now on fails), taken (another process holds such a GPU), cooperative (kernels whose
+// blocks run at once: 0 none, 2 none that is recorded, otherwise 1), no_blas (how many handles cuBLAS refuses), no_half
+// (cuBLAS refuses bfloat16), no_bias (it adds no bias in the kernel of a product).
 func Set(t testing.TB, name string, value, after int) {
 	t.Helper()
 	set := symbol(t, "emu_set")
@@ -29,8 +29,8 @@ func Set(t testing.TB, name string, value, after int) {
 	t.Cleanup(func() { purego.SyscallN(set, uintptr(unsafe.Pointer(&b[0])), uintptr(after)) })
 }
 
-// Mend ends a fault, which otherwise lasts for the process as that of a GPU does: what follows finds the emulator as a
-// new process would. It mends when the test ends too.
+// Mend ends a fault, which otherwise lasts for the process as the fault of a GPU does: what follows finds the emulator
+// as a new process would. It mends when the test ends too.
 func Mend(t testing.TB) {
 	t.Helper()
 	Set(t, "mend", 0, 0)

@@ -44,7 +44,7 @@ func (b block) at() (x, y float64) {
 	return margin + b.col*(blockWidth+gapX), head + b.row*(blockHeight+gapY)
 }
 
-// diagrams draws those of networks.tsv.
+// diagrams draws the networks of networks.tsv.
 func (b *book) diagrams() error {
 	for _, text := range strings.Split(networks, "\n\n")[1:] {
 		file, svg, err := diagram(text)
@@ -56,8 +56,8 @@ func (b *book) diagrams() error {
 	return nil
 }
 
-// diagram draws a paragraph such as those of networks.tsv, or says what is wrong with it: blocks that overlap, text
-// that does not fit, flows from or to nothing.
+// diagram draws a paragraph such as one of networks.tsv, or says what is wrong with it: blocks that overlap, text that
+// does not fit, flows from or to nothing.
 func diagram(text string) (file string, svg []byte, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	file, title, _ := strings.Cut(lines[0], "\t")

@@ -56,7 +56,7 @@ func run(root string) error {
 
 // book is what is written, and what it is made of.
 type book struct {
-	root, runs string            // the folder of the repository, and that of the runs of its archive
+	root, runs string            // the folder of the repository, and the folder of the runs of its archive
 	files      map[string][]byte // pages and charts, by their names in the repository
 }
 

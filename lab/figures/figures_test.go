@@ -134,7 +134,7 @@ func TestDiagram(t *testing.T) {
 	}
 }
 
-// The sweeps of the leaderboard offer every loss three rates; those of wrong captions offer the two larger ones.
+// The sweeps of the leaderboard offer every loss three rates; sweeps with wrong captions offer the two larger ones.
 func TestLeaderboardSweeps(t *testing.T) {
 	all, err := contests()
 	if err != nil || len(all) != 5 {

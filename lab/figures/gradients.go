@@ -95,8 +95,8 @@ func (b *book) gradients() error {
 	return nil
 }
 
-// slopes are the derivatives of a loss with its defaults by the score x of caption 1 with image 0, and by that of the
-// match of image 0, for each x. Those of losses that are means over the batch are multiplied by its size.
+// slopes are the derivatives of a loss with its defaults by the score x of caption 1 with image 0, and by the score of
+// the match of image 0, for each x. Gradients of losses that are means over the batch are multiplied by its size.
 func slopes(name string, xs []float64) (wrong, match []float64, err error) {
 	const n = drawnPairs
 	o := loss.DefaultOptions()

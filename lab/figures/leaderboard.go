@@ -29,7 +29,7 @@ type contest struct {
 	rates, losses        []string // as the sweep names them, the rates in rising order, the base of the tables first
 }
 
-// contests are those of the sweeps of the leaderboard.
+// contests are the contests of the sweeps of the leaderboard.
 func contests() (all []contest, err error) {
 	for _, sweepName := range config.SweepNames() {
 		folder, ok := strings.CutPrefix(sweepName, "leaderboard-")

@@ -14,7 +14,7 @@ import (
 	"vsetrain/models"
 )
 
-// trainCaptions are those of the training splits (docs/data.md).
+// trainCaptions are the captions of the training splits (docs/data.md).
 var trainCaptions = map[string]int{"f30k": 145000, "coco": 566435, "iapr": 18000}
 
 // reproduce writes the tables of docs/reproduce.md and docs/log/papers.md: what the LSEH paper and others print, and

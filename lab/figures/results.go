@@ -20,11 +20,11 @@ type setting struct {
 	first, last  int // seeds
 }
 
-// study is a comparison of settings. The page has its tables between comments with the name of the study and that of
-// the table.
+// study is a comparison of settings. The page has its tables between comments with the name of the study and the name
+// of the table.
 type study struct {
 	name     string
-	settings []setting // the first is the base of all tables but that of efficiency
+	settings []setting // the first is the base of all tables but the table of efficiency
 	options  report.Options
 	chart    string // of all runs, "" none
 	tables   []string

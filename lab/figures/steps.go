@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/apps/chart"
 )
 
-// stepColumns are those of steps.csv: medians in milliseconds, memory in GB.
+// stepColumns are the columns of steps.csv: medians in milliseconds, memory in GB.
 var stepColumns = []string{"date", "machine", "network", ">batch", ">pytorch_fp32_ms", ">pytorch_fp32_best_ms",
 	">fp32_ms", ">fp32_best_ms", ">bf16_ms", ">bf16_best_ms", ">pytorch_gb", ">vsetrain_gb", ">peak_fp32_percent",
 	">peak_bf16_percent"}

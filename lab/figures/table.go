@@ -80,7 +80,7 @@ func readRows(r io.Reader, name string, columns ...string) (rows []row, err erro
 // table is a table in Markdown.
 type table struct{ strings.Builder }
 
-// newTable begins a table. In its heads > begins that of a column of numbers.
+// newTable begins a table. In its heads > begins the heading of a column of numbers.
 func newTable(heads ...string) *table {
 	t, rule := &table{}, "|"
 	heads = slices.Clone(heads)

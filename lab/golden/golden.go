@@ -2,7 +2,7 @@
 //
 // The folder is the one named by the environment variable VSETRAIN_GOLDEN, by default testdata/golden of the
 // project, so that the same tests run unchanged on any other set of cases in the same format. A file that the other
-// set lacks is that of the project.
+// set lacks is from the project.
 package golden
 
 import (

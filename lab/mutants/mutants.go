@@ -6,7 +6,7 @@
 // A mistake is a comparison, an operator, a number or a condition that is exchanged, or a call that is left out. All
 // are compiled once, each behind a switch (package switches), into the tests of their packages and of those that import
 // them. Each test runs once and says which switches it reaches. Then each mistake is switched on for the tests that
-// reach it, those of its own package first, the quick ones of a package first, until one fails. Sources are never
+// reach it, the tests of its own package first, the quick ones of a package first, until one fails. Sources are never
 // changed: the go command reads others in their place. Packages that no program contains are left out, and places where
 // no switch can stand, such as the length of an array.
 //

@@ -72,7 +72,7 @@ var swaps = map[token.Token]struct {
 var integer = []form{{"(", "", "+1<<switches.Bit(#)>>1)"}, {"(", "", "+float64(switches.Bit(#)))"},
 	{"(", "", "+float32(switches.Bit(#)))"}}
 
-// mutants are those of all functions that a person wrote, in the packages.
+// mutants are mutants of all functions that a person wrote, in the packages.
 func mutants(root string, pkgs []*goPackage) ([]*mutant, error) {
 	var all []*mutant
 	twins := map[string]int{}

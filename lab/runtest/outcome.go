@@ -17,7 +17,7 @@ type Outcome struct {
 	metrics []string
 }
 
-// ReadOutcome reads that of a run with at least one checkpoint.
+// ReadOutcome reads the outcome of a run with at least one checkpoint.
 func ReadOutcome(dir string) (*Outcome, error) {
 	files, err := filepath.Glob(Checkpoint(dir, "*.safetensors"))
 	if err != nil || len(files) == 0 {

@@ -294,7 +294,7 @@ func TakenMemory(t *testing.T) int {
 // PyTorch computed from them.
 func FixtureOf(network string) string { return filepath.Join("../../../testdata/torch", network) }
 
-// The fixture of VSE++, with its checkpoint in two formats of PyTorch, and that of BERT.
+// The fixture of VSE++, with its checkpoint in two formats of PyTorch, and the fixture of BERT.
 var (
 	Fixture            = FixtureOf("vsepp")
 	FixtureCheckpoints = []string{"checkpoint.pth.tar", "checkpoint_legacy.pth.tar"}

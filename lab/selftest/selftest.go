@@ -220,7 +220,7 @@ func (t *tested) barred() map[string]string {
 	return nil
 }
 
-// failure is that of a device, nil where none failed.
+// failure is the failure of a device, nil where none failed.
 func (t *tested) failure() error {
 	for _, d := range t.devices {
 		if failed, ok := errors.AsType[*device.Error](d.Sync()); ok {
@@ -283,7 +283,7 @@ func (v variant) openRank(w *devicetest.World) (d device.Device, skipped string,
 	return d, "", err
 }
 
-// options are those of a GPU, without what is found on the machine.
+// options are the options of a GPU, without what is found on the machine.
 func (v variant) options(w *devicetest.World) cuda.Options {
 	o := cuda.Options{Precision: v.precision, StepByStep: v.steps}
 	if v.copies {

@@ -67,7 +67,7 @@ func CSS() string {
 		`:root[data-theme="dark"]{` + dark + "}\n"
 }
 
-// Grey is the colour of grids, Soft that of axes and their numbers, Black that of other text.
+// Grey is the colour of grids, Soft the colour of axes and their numbers, Black the colour of other text.
 var (
 	Grey  = rgb(0xdcdfe2)
 	Soft  = rgb(0x5d6368)

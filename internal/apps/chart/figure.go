@@ -40,7 +40,7 @@ const (
 	Points
 )
 
-// Mark is a vertical line. Those of one name share a letter beside the line and in the legend.
+// Mark is a vertical line. Marks of one name share a letter beside the line and in the legend.
 type Mark struct {
 	Name  string // "" is not in the legend
 	X     float64

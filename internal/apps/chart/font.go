@@ -43,7 +43,7 @@ func b2i(b bool) int {
 }
 
 // glyph returns the number of a letter's glyph, 0 where the font has none. Its - is as wide as a minus; the hyphen of
-// breaks is as wide as those of other fonts.
+// breaks is as wide as in other fonts.
 func (f *face) glyph(r rune) int {
 	if r == '-' {
 		r = '\u00ad'

@@ -25,7 +25,7 @@ type target struct {
 }
 
 // openTarget opens the gallery of a request, nil where there is none yet, and checks that the extractor made its
-// features. It sets the type of the request to that of the gallery.
+// features. It sets the type of the request to the type of the gallery.
 func openTarget(x *Extractor, r *Request) (*target, error) {
 	if r.Split == "" {
 		return nil, fmt.Errorf("--add adds to a split in a folder; --out %s is a file", r.Out)

@@ -29,15 +29,15 @@ type Request struct {
 	// IDs is a file with an image id a line, which chooses the pictures and their order; empty is all pictures of the
 	// folder, sorted by name.
 	IDs string
-	// Out is the features file, ending in .npy, or the folder of a data set, in which the files are those of Split.
+	// Out is the features file, ending in .npy, or the folder of a data set, in which the files are the files of Split.
 	Out, Split string
 	DType      npy.DType // npy.F32 or npy.F16
 	Batch      int       // pictures at a time
 	Threads    int       // that decode pictures; 0 is all processors
 	SkipBroken bool      // leave pictures out that cannot be read
 	Force      bool      // replace files that exist
-	// Add adds to a gallery that is there the pictures whose ids it lacks, all of them or none; DType is that of the
-	// gallery then. Where there is no gallery it is made.
+	// Add adds to a gallery that is there the pictures whose ids it lacks, all of them or none; DType is the type of
+	// the gallery then. Where there is no gallery it is made.
 	Add      bool
 	Progress func(done, total int)
 	Broken   func(id string, err error) // is told of every picture that is left out; may be nil

@@ -101,7 +101,8 @@ func request(images, out string) Request {
 	return Request{Images: images, Out: out, Split: "test", DType: npy.F32, Batch: 2, Threads: 2}
 }
 
-// digest is that of all files in a folder, hidden ones too. The manifest has times of files; it lists the digests.
+// digest is the digest of all files in a folder, hidden ones too. The manifest has times of files; it lists the
+// digests.
 func digest(t *testing.T, dir string) string {
 	t.Helper()
 	entries := try.Get(os.ReadDir(dir))(t)
@@ -121,7 +122,7 @@ func digest(t *testing.T, dir string) string {
 	return strings.Join(all, "\n")
 }
 
-// Features, boxes and sizes are those of the cells, in the order of the ids.
+// Features, boxes and sizes are the same as of the cells, in the order of the ids.
 func TestRun(t *testing.T) {
 	x, out := open(t, model(t, t.TempDir(), described)), t.TempDir()
 	r := request(folder(t, 5), out)

@@ -169,7 +169,7 @@ func (x *Extractor) outputs(shape []int64) error {
 	return nil
 }
 
-// shape is that of the input for n pictures.
+// shape is the shape of the input for n pictures.
 func (x *Extractor) shape(n int) []int64 {
 	side := int64(x.prep.side())
 	if x.prep.Layout == "nchw" {
@@ -181,7 +181,7 @@ func (x *Extractor) shape(n int) []int64 {
 // size is the number of values of the input of a picture.
 func (x *Extractor) size() int { return 3 * x.prep.side() * x.prep.side() }
 
-// HasBoxes reports whether regions have boxes: those of a grid.
+// HasBoxes reports whether regions have boxes: the cells of a grid.
 func (x *Extractor) HasBoxes() bool { return x.rows > 0 }
 
 // Boxes returns the boxes [Regions, 4] of a grid in the pixels of a picture.
@@ -202,7 +202,7 @@ func (x *Extractor) Picture(ctx context.Context, p *pictures.RGB) ([]float32, er
 	return x.features(in, 1)
 }
 
-// features computes those of n inputs: [n, Regions, Dim].
+// features computes the features of n inputs: [n, Regions, Dim].
 func (x *Extractor) features(in []float32, n int) ([]float32, error) {
 	y, err := x.session.Run(x.input, onnxruntime.Tensor{Shape: x.shape(n), Values: in}, x.output)
 	if err != nil {

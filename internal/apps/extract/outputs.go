@@ -41,7 +41,7 @@ func (o *outputs) all() []string {
 	return []string{o.features, o.ids, o.boxes, o.sizes, o.record, o.changes}
 }
 
-// free checks that the outputs may be written. The ids file may be that of the output.
+// free checks that the outputs may be written. The ids file may be the ids file of the output.
 func (r *Request) free(out outputs) error {
 	for _, path := range out.all() {
 		st, err := os.Stat(path)

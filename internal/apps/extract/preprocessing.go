@@ -74,7 +74,7 @@ func (p *Preprocessing) side() int {
 // is cut out at x, y.
 type window struct{ width, height, x, y, side int }
 
-// window returns that of a picture, as torchvision's Resize and CenterCrop.
+// window returns the window of a picture, as torchvision's Resize and CenterCrop.
 func (p *Preprocessing) window(width, height int) window {
 	w := window{width: p.Resize, height: p.Resize, side: p.side()}
 	if p.Fit == "shorter" {

@@ -54,8 +54,8 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 	return t
 }
 
-// settings returns the values of the keys that count in a comparison, those of several runs in the order of the runs.
-// Settings of other losses and networks than those of the group, which have no effect, are left out.
+// settings returns the values of the keys that count in a comparison, for several runs in the order of the runs.
+// Settings of other losses and networks than the ones of the group, which have no effect, are left out.
 func (g *Group) settings() map[string]string {
 	all := map[string][]string{}
 	for _, r := range g.Runs {

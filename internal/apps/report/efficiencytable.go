@@ -19,7 +19,7 @@ type Comparison struct {
 
 // Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and
 // the usual semantic vectors with others. In a network without both kinds the first group is the base of the others,
-// and a base that was chosen is that of all others of its network.
+// and a base that was chosen is the base of all others of its network.
 func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 	var out []*Comparison
 	for _, groups := range d.networks() {
@@ -71,8 +71,8 @@ func compareGroups(base, target *Group, orEqual bool) *Comparison {
 	return c
 }
 
-// sides returns the runs of both groups that are compared by what they have: those of the seeds that are in both, which
-// make pairs, and where no seed is in both all of them.
+// sides returns the runs of both groups that are compared by what they have: the runs of the seeds that are in both,
+// which make pairs, and where no seed is in both all of them.
 func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed bool) {
 	with := func(runs, others []*Run, bySeed bool) []*Run {
 		return slices.DeleteFunc(slices.Clone(runs), func(r *Run) bool {

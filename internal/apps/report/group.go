@@ -163,7 +163,7 @@ func (d *DataSet) Repeated() (lines []string) {
 	return lines
 }
 
-// arrange orders the groups, and tells those of one name apart by what they differ in.
+// arrange orders the groups, and tells groups of one name apart by what they differ in.
 func (d *DataSet) arrange() {
 	rank := func(names []string, name string) int {
 		kind, _, _ := strings.Cut(name, " ") // LMH of "LMH α=0.05"
@@ -228,7 +228,7 @@ func (g *Group) kind() int {
 	return slices.Index(o.MarginTitles(), o.Title())
 }
 
-// traits are those of the network of a group.
+// traits are the traits of the network of a group.
 func (g *Group) traits() models.Traits { return g.Runs[0].Config.Model.Traits() }
 
 // networks returns the groups of each network, in order.

@@ -98,8 +98,8 @@ func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
 	return p, len(l.Validations) > 0 && (n == 0 || l.Steps[n-1].Step <= p.Step)
 }
 
-// Collapsed reports whether the best weights of a run are those of a collapse: in most of the steps that were logged in
-// the last train.collapse_steps before the best validation, all scores were alike.
+// Collapsed reports whether the best weights of a run are the result of a collapse: in most of the steps that were
+// logged in the last train.collapse_steps before the best validation, all scores were alike.
 func (l *Log) Collapsed(c *config.Config) bool {
 	best, ok := l.Best()
 	alike, others := 0, 0
@@ -118,7 +118,7 @@ func (l *Log) Collapsed(c *config.Config) bool {
 }
 
 // scoresAlike reports whether all scores were alike in a step. In runs before steps told so themselves, the loss of LMH
-// does: it is that of equal scores.
+// does: it is the loss of equal scores.
 func scoresAlike(s *records.StepRecord, c *config.Config) bool {
 	if s.Collapsed != nil {
 		return *s.Collapsed > 0

@@ -59,7 +59,7 @@ func movingAverage(values []float64, n int) []float64 {
 	return out
 }
 
-// averageOver is the number of logged batches in a moving average: those of half an epoch, and at least five.
+// averageOver is the number of logged batches in a moving average: the batches of half an epoch, and at least five.
 func averageOver(x []float64) int {
 	if len(x) < 2 || x[len(x)-1] <= x[0] {
 		return 5

@@ -25,7 +25,7 @@ var recallMeasures = []recallMeasure{
 	{"t2i_r10", "text to image R@10", func(m eval.Metrics) float64 { return m.T2I.R10 }},
 }
 
-// pairedMeasures are those of the tables of differences; eval --compare has them all.
+// pairedMeasures are the measures of the tables of differences; eval --compare has them all.
 var pairedMeasures = recallMeasures[:3]
 
 // PairedTable compares every loss with its base query by query on the test split: the difference of the recalls, each

@@ -224,7 +224,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// The lines of computation time are those of the points, by loss.
+// The lines of computation time are the times of the points, by loss.
 func TestTiming(t *testing.T) {
 	r := &bench.SamplesReport{Network: "vseinf", StepImages: 100}
 	for n := 1; n <= 4; n++ {

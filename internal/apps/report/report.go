@@ -275,7 +275,7 @@ func (d *DataSet) RunTable() *Table {
 	return t
 }
 
-// Runs are those of all groups, one for each seed.
+// Runs are the runs of all groups, one for each seed.
 func (d *DataSet) Runs() (all []*Run) {
 	for _, g := range d.Groups {
 		all = append(all, g.Runs...)
@@ -283,7 +283,7 @@ func (d *DataSet) Runs() (all []*Run) {
 	return all
 }
 
-// names are those of the runs that are so.
+// names are the names of the runs that are so.
 func (d *DataSet) names(so func(*Run) bool) (names []string) {
 	for _, r := range d.Runs() {
 		if so(r) {

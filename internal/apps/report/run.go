@@ -36,7 +36,7 @@ type Run struct {
 // Finished reports whether the run came to its end (Log.Finished).
 func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 
-// Collapsed reports whether its best weights are those of a collapse (Log.Collapsed).
+// Collapsed reports whether its best weights are the result of a collapse (Log.Collapsed).
 func (r *Run) Collapsed() bool { return r.Log.Collapsed(&r.Config) }
 
 // Complete reports whether a run directory holds a run that came to its end by the options, with the checkpoints that

@@ -87,7 +87,7 @@ func (c *Comparison) samples(of score) (base, target []float64, bySeed bool) {
 
 // SeedTable compares the settings of each network across seeds by some scores: the means, their difference with its 95
 // percent interval, the p-value of Student's test of the differences of pairs, or of Welch's test, and with a margin
-// that of equivalence. It is nil if no setting has several seeds.
+// the test of equivalence. It is nil if no setting has several seeds.
 func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margin float64, scores ...score) *Table {
 	if !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		return nil

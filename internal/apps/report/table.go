@@ -43,7 +43,7 @@ type Cell struct {
 	Number bool
 }
 
-// heads are headings of columns. A > begins those of numbers, and OVER|NAME is a name below a heading of several
+// heads are headings of columns. A > begins a column of numbers, and OVER|NAME is a name below a heading of several
 // columns.
 func heads(names ...string) (out []Head) {
 	for _, name := range names {

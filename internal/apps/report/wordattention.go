@@ -16,7 +16,7 @@ import (
 const wordSide = 240
 
 // wordGallery draws a row for each caption: the picture, and a map for each of its words. The words at start and end,
-// which are those of the network alone, are left out.
+// which are words of the network alone, are left out.
 func wordGallery(all []*analysis.WordAttention, p *Pictures) (*Gallery, error) {
 	g := &Gallery{Title: "Where the words of a caption look", Note: "The weights of the regions for each word, as " +
 		"the network computes them. Bright places are attended to: the veil over a place tells the largest weight of " +

@@ -19,7 +19,7 @@ type Query struct {
 }
 
 // Tokenise checks a query and returns it with the ids of its words, so that Batch has only to encode them. Its errors
-// are those of Text.
+// are the errors of Text.
 func (x *Index) Tokenise(q Query) (Query, error) {
 	err := needs(x.split, TextQueries)
 	if err != nil {

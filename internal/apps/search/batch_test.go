@@ -100,7 +100,7 @@ func TestBatchOfOtherScores(t *testing.T) {
 	}
 }
 
-// Embeddings that are asked for are those of the split.
+// Embeddings that are asked for are the embeddings of the split.
 func TestRows(t *testing.T) {
 	x := open(t, optionsOf("vseinf"))
 	m := x.members[0].(*embedder)

@@ -155,7 +155,7 @@ func scaleOf(rows []float32, dim int, p gemm.Precision) float64 {
 }
 
 // slack bounds by how much a product of two operands a' and b' of n values, divided by the scale of a, differs from
-// that of the embeddings a and b, multiplied by the scale of b. Rounding changes what is divided by
+// the product of the embeddings a and b, multiplied by the scale of b. Rounding changes what is divided by
 //
 //	a·b - a'·b' = a·(b - b') + (a - a')·b'
 //

@@ -44,8 +44,8 @@ type EmbedRequest struct {
 	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), ids_sha256 (of them
 	//	              as in the file of a .npy), kind, network, checkpoint, data and split
 	//
-	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of
-	// the ids file, that of caption k of an image is ID#k with k from 0, that of a text its line, from 1.
+	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is from the
+	// ids file, the id of caption k of an image is ID#k with k from 0, the id of a text its line, from 1.
 	Out      string
 	Batch    int // images or captions at a time; 0 is 128; does not change the result
 	Progress func(done, total int)

@@ -61,7 +61,7 @@ func TestEmbedGivesTheScoresOfPyTorch(t *testing.T) {
 	}
 }
 
-// checkIDs compares the ids of images and captions with those of the data set.
+// checkIDs compares the ids of images and captions with the ids of the data set.
 func checkIDs(t *testing.T, images string, captions map[string]string, want string, k int) {
 	t.Helper()
 	lines := func(path string) []string {

@@ -173,7 +173,7 @@ func (m *embedder) score(ctx context.Context, dst []float64, q *probe, of []int3
 	return m.compare(dst, x, v, of, !q.forImages())
 }
 
-// embedding returns that of a query.
+// embedding returns the embedding of a query.
 func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
 	switch {
 	case q.vector != nil:

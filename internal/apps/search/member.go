@@ -29,7 +29,7 @@ type probe struct {
 func (q *probe) forImages() bool { return q.words != nil || q.vector != nil || q.caption }
 
 // member is one checkpoint with the encodings of the split, which are made when they are first needed. It scores a
-// query with the candidates that of lists, or with all of them where of is nil.
+// query with the candidates that the function of lists, or with all of them where of is nil.
 type member interface {
 	// score leaves the scores of images with a caption, or of captions with an image, in dst.
 	score(ctx context.Context, dst []float64, q *probe, of []int32) error
@@ -55,7 +55,7 @@ type encoder struct {
 // side is the encodings of the images or the captions of a split. They are made when they are first needed; an error
 // leaves the side empty, and the next query tries again.
 type side[T any] struct {
-	mu    sync.Mutex // held while they are made; taken before that of the encoder
+	mu    sync.Mutex // held while they are made; taken before the lock of the encoder
 	ready bool
 	all   T
 }
@@ -85,7 +85,7 @@ func (s *side[T]) made() (all T, ready bool) {
 
 func (e *encoder) common() *encoder { return e }
 
-// options are those of encoding one side.
+// options are the options for encoding one side.
 func (e *encoder) options(side string) eval.EncodeOptions {
 	o := eval.EncodeOptions{
 		Batch:       e.opt.Batch,

@@ -23,7 +23,7 @@ type Options struct {
 	Depth     int              // length of the shortlist; 0 is 100
 	Data      string           // folder of the data set; "" is the one the first run was trained on
 	PerImage  options.PerSplit // captions of an image that the files must bear out; "" is the run's setting
-	Vocab     string           // vocabulary file; "" is that of the run, or of the data set
+	Vocab     string           // vocabulary file; "" is the file of the run, or of the data set
 	Split     string           // "" is test
 	Batch     int              // images or captions encoded at a time; 0 is 128; does not change the result
 	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features,

@@ -31,7 +31,7 @@ func (x *Index) Attention(ctx context.Context, i, c int) (*analysis.WordAttentio
 	return analysis.AttendPair(ctx, e.Network, i, c)
 }
 
-// Outcomes are those of all queries of a split.
+// Outcomes are the outcomes of all queries of a split.
 type Outcomes struct {
 	Images   []Outcome // Images[i] is image i, searched among the captions
 	Captions []Outcome // Captions[c] is caption c, searched among the images
@@ -49,7 +49,7 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	if err := needs(x.split, AllQueries); err != nil {
 		return nil, err
 	}
-	pool := par.New(x.opt.Device.Threads) // a loop over the whole split would hold that of the queries
+	pool := par.New(x.opt.Device.Threads) // a loop over the whole split would hold the memory of the queries
 	defer pool.Close()
 	var parts []eval.Member
 	for _, m := range x.members {

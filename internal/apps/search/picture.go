@@ -12,7 +12,8 @@ import (
 	"vsetrain/internal/files/pictures"
 )
 
-// Extractor computes the features of pictures that are in no split, as those of the split were made.
+// Extractor computes the features of pictures that are in no split, in the way in which the features of the split were
+// made.
 type Extractor struct {
 	*extract.Extractor
 	index *Index
@@ -58,7 +59,7 @@ func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extr
 	return e, nil
 }
 
-// fits checks that the extractor makes features as those of the split.
+// fits checks that the extractor makes features in the same way as the features of the split.
 func (e *Extractor) fits(s *data.Split, record *data.ExtractorRecord) error {
 	if record != nil {
 		if err := e.Made(record); err != nil {

@@ -77,7 +77,7 @@ func ofBF16Queries(x *Index) (m *embedder, why string) {
 	return m, ""
 }
 
-// queryPrecision is that of Info.
+// queryPrecision is the QueryPrecision of Info.
 func queryPrecision(x *Index) QueryPrecision {
 	m, why := ofBF16Queries(x)
 	if why == "" {

@@ -161,8 +161,8 @@ func TestChoiceGoesOn(t *testing.T) {
 	try.Do(t, x.Close())
 }
 
-// The change is that of all recalls of the dev split, in points: of captions by the other network with the images of
-// the index.
+// The change is the largest change of all recalls of the dev split, in points: of captions by the other network with
+// the images of the index.
 func TestRecallChange(t *testing.T) {
 	world := makeWorld(t, 1)
 	run := trainRun(t, world, func(*models.Options) {})

@@ -62,14 +62,14 @@ func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	return a, err
 }
 
-// OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is that of the best of its own captions.
+// OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is the rank of the best of its own captions.
 func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
 	return x.ofSplit(ctx, k, "image", x.split.NumImages(), &probe{number: i,
 		own: func(c int) bool { return x.split.ImageOf(c) == i }})
 }
 
-// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: those
-// of evaluation.
+// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: the
+// words of evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
 	return x.ofSplit(ctx, k, "caption", x.split.NumCaptions(), &probe{caption: true, number: c,
 		own: func(i int) bool { return x.split.ImageOf(c) == i }})

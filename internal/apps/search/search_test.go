@@ -123,7 +123,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 	}
 }
 
-// Dot products are those of evaluation bit for bit, so ranks can never differ.
+// Dot products are equal to the ones of evaluation bit for bit, so ranks can never differ.
 func TestScoresAreThoseOfEvaluation(t *testing.T) {
 	x := open(t, optionsOf("vseinf"))
 	s := try.Get(x.members[0].all(t.Context(), x.pool))(t)
@@ -157,7 +157,7 @@ func TestEnsemble(t *testing.T) {
 	checkHits(t, query, r.Hits, n, func(i int) float64 { return (first[i] + second[i]) / 2 }, 0)
 }
 
-// Two passes: the candidates are the best of the shortlist, their scores those of the pair scorer.
+// Two passes: the candidates are the best of the shortlist, their scores from the pair scorer.
 func TestShortlist(t *testing.T) {
 	o := optionsOf("gsmn")
 	whole := open(t, o)

@@ -27,7 +27,7 @@ import (
 
 // BenchmarkTwentyInParallel is twenty clients that search 30,000 images over HTTP on the loopback address, each with
 // its own connection and the next query as soon as it has an answer. The network is a VSE-infinity with the published
-// sizes, a bidirectional GRU and embeddings of 1,024 values, after one step of training; captions are those of the
+// sizes, a bidirectional GRU and embeddings of 1,024 values, after one step of training; captions are captions of the
 // synthetic world. It ends after 100 queries for each client: -benchtime 1x. Median, 99th percentile and slowest are
 // reported, and the mean number of queries that were answered together.
 func BenchmarkTwentyInParallel(b *testing.B) {

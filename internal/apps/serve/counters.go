@@ -30,7 +30,7 @@ type counted struct {
 	status int
 }
 
-// bounds are those of the histogram of times, in seconds.
+// bounds are the bounds of the histogram of times, in seconds.
 var bounds = []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 
 func newCounters() *counters {

@@ -1,7 +1,7 @@
 package serve
 
-// The bodies of requests and answers. The tags are those of the OpenAPI description, which schemaOf makes; a
-// request has one of its fields with the tag choice.
+// The bodies of requests and answers. The tags are the tags of the OpenAPI description, which schemaOf makes; a request
+// has one of its fields with the tag choice.
 
 // SearchRequest asks for images. It has a query, a vector or a picture. A field that is null is left out.
 type SearchRequest struct {

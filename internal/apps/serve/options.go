@@ -52,7 +52,7 @@ type Options struct {
 	Version string   // of the program
 	Token   string   // that requests must bear; "" asks for none
 	Hosts   []string // host names under which the server may be called without a token, beside localhost and addresses
-	// Origins are those of pages whose scripts may ask from a browser, as https://NAME.
+	// Origins are the origins of pages whose scripts may ask from a browser, as https://NAME.
 	Origins []string
 	Limits
 	Window time.Duration // how long queries wait for others before they are answered together; 0 is not at all
@@ -68,7 +68,7 @@ type Options struct {
 	JSON     bool      // lines of the log are JSON objects
 }
 
-// Limits bound what a request may ask for. Zero values are those of DefaultLimits.
+// Limits bound what a request may ask for. Zero values are taken from DefaultLimits.
 type Limits struct {
 	MaxK     int           // images of an answer
 	MaxItems int           // captions or images of a request for embeddings

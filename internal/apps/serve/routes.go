@@ -288,7 +288,7 @@ func (s *Server) check(body reflect.Value) error {
 	return nil
 }
 
-// bound is that of a tag, min or max: a number, or the name of a limit.
+// bound is the value of a tag, min or max: a number, or the name of a limit.
 func (s *Server) bound(f reflect.StructField, tag string) (n int, ok bool) {
 	switch v := f.Tag.Get(tag); v {
 	case "":

@@ -152,7 +152,8 @@ func (s *Server) health() string {
 	return "ready"
 }
 
-// requestID is the header by which a client numbers its requests: an answer has that of its request, up to a length.
+// requestID is the header by which a client numbers its requests: an answer has the number of its request, up to a
+// length.
 const (
 	requestID    = "X-Request-Id"
 	maxRequestID = 128

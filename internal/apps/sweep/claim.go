@@ -39,7 +39,7 @@ type place struct {
 	alive         func(pid int) bool // on this machine
 }
 
-// place is that of this process, or what a test sets.
+// place is the place of this process, or what a test sets.
 func (s *Store) place() place {
 	if s.at != nil {
 		return *s.at

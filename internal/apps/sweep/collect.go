@@ -48,7 +48,7 @@ type Collection struct {
 	Dir        string       `json:"dir"`
 	Method     string       `json:"method"`
 	Metric     string       `json:"metric"`
-	Split      string       `json:"split"`                         // the metric is that of the best validation on it
+	Split      string       `json:"split"`                         // the metric is the metric of the best validation on it
 	Rows       []Row        `json:"points"`                        // the best first
 	NoEffect   []string     `json:"axes_without_effect,omitempty"` // see stats.WithoutEffect
 	Importance []Importance `json:"importance"`

@@ -107,7 +107,7 @@ func listed(n int) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// taskGPUs are those of a task of Slurm or Kubernetes, as they were given or as many as a trial has; "" is none.
+// taskGPUs are the GPUs of a task of Slurm or Kubernetes, as they were given or as many as a trial has; "" is none.
 func (l *Launcher) taskGPUs(given string) string {
 	if given == "" && l.GPUsPerTrial > 0 {
 		return strconv.Itoa(l.GPUsPerTrial)

@@ -12,14 +12,14 @@ import (
 // mostTrials is the largest sweep.
 const mostTrials = 20_000
 
-// Plan is what a sweep is going to do. With tpe Trials are those of the first random points; the others depend on
+// Plan is what a sweep is going to do. With tpe Trials are the trials of the first random points; the others depend on
 // results.
 type Plan struct {
 	Def        *Definition
 	Points     int
 	Trials     []Trial // by point, then seed
-	Duplicates int     // points left out because their settings equal those of an earlier one
-	proposed   []Trial // with tpe, those of the points written so far
+	Duplicates int     // points left out because their settings equal the settings of an earlier one
+	proposed   []Trial // with tpe, the trials of the points written so far
 }
 
 // NewPlan makes and checks the trials of a sweep. The error is a *config.Error for settings that do not work together.

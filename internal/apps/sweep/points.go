@@ -9,7 +9,8 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// trials returns the trials that exist now: those of the plan, and with tpe those of the points proposed so far.
+// trials returns the trials that exist now: the trials of the plan, and with tpe the trials of the points proposed so
+// far.
 func (p *Plan) trials(s *Store) ([]Trial, error) {
 	if p.Def.Method != TPE {
 		return p.Trials, nil

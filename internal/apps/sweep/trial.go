@@ -22,7 +22,7 @@ type Trial struct {
 	Epochs int // to be finished; the last rung with asha
 }
 
-// base names the configuration of a point: a file beside that of the sweep, or a preset.
+// base names the configuration of a point: a file beside the file of the sweep, or a preset.
 func (d *Definition) base(p Point) (config.Request, error) {
 	if d.Base == "" {
 		return config.Request{}, nil

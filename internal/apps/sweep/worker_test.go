@@ -163,7 +163,7 @@ func TestInterruptedSweep(t *testing.T) {
 	}
 }
 
-// The time that is left is that of all epochs, also of trials that wait, at the speed of those that run. Where none
+// The time that is left is the time of all epochs, also of trials that wait, at the speed of those that run. Where none
 // runs it is unknown.
 func TestTimeLeft(t *testing.T) {
 	p, s := planOf(t, batches)

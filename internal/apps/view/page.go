@@ -64,7 +64,7 @@ type request struct {
 // frame is what the layout shows around a page.
 type frame struct {
 	Title, Tab, Root string
-	Theme            string // light, dark, or "" for that of the system
+	Theme            string // light, dark, or "" for the theme of the system
 	Here             string // path and query of the page
 	Part             string // path and query of the part that changes; "" for a page that stands still
 	Query            *picked

@@ -20,7 +20,7 @@ type setting struct {
 	Changed bool // is not the default
 }
 
-// settingGroup is the settings of a run that are not the default, those that are, or those of other networks and
+// settingGroup is the settings of a run that are not the default, those that are, or the settings of other networks and
 // losses, which it does not read.
 type settingGroup struct {
 	ID, Text string

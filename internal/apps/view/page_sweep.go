@@ -130,7 +130,7 @@ func sweepOf(sweeps []sweepRow, id string) (int, error) {
 	return i, nil
 }
 
-// folder is that of the sweep in the folder that is served.
+// folder is the folder of the sweep in the folder that is served.
 func (w *sweepRow) folder(served string) string {
 	return filepath.Join(served, filepath.FromSlash(w.ID))
 }

@@ -52,7 +52,7 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// Options that are not the default are apart from those that are, and from those of other networks and losses.
+// Options that are not the default are apart from those that are, and from settings of other networks and losses.
 func TestSettingGroups(t *testing.T) {
 	c := tiny()
 	c.Model.Network, c.Loss.Name = "saf", "lseh"

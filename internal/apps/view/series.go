@@ -61,8 +61,8 @@ func t2iR1(v *records.ValidationRecord) float64   { return v.T2I.R1 }
 func t2iR5(v *records.ValidationRecord) float64   { return v.T2I.R5 }
 func t2iR10(v *records.ValidationRecord) float64  { return v.T2I.R10 }
 
-// loss and gradNorm are those of a pair, as the last batch of an epoch has fewer pairs than the others. Where the loss
-// is not known, they are as they were logged.
+// loss and gradNorm are per pair, as the last batch of an epoch has fewer pairs than the others. Where the loss is not
+// known, they are as they were logged.
 func (r *Run) loss(name, class string) curve {
 	return r.steps(name, class, func(s *records.StepRecord) float64 {
 		return s.Captioning + (s.Loss-s.Captioning)/r.summed(s)
@@ -183,9 +183,9 @@ func runPlots(r *Run, guess float64) []*plot {
 	return out
 }
 
-// warmups marks where a warm-up ends that a curve shows: after that of the loss (loss.warmup_epochs) the loss is
-// another one, after that of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come so far
-// has no mark yet.
+// warmups marks where a warm-up ends that a curve shows: after the warm-up of the loss (loss.warmup_epochs) the loss is
+// another one, after the warm-up of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come
+// so far has no mark yet.
 func (r *Run) warmups(id string) (out []mark) {
 	if r.Config == nil {
 		return nil

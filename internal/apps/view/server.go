@@ -47,8 +47,8 @@ func New(o Options) (*Server, error) {
 	return s, err
 }
 
-// warnOfOrigins tells before a page is asked for which runs were not trained on features as those of Options.Data, or
-// may not have been.
+// warnOfOrigins tells before a page is asked for which runs were not trained on features as the features of
+// Options.Data, or may not have been.
 func warnOfOrigins(o *Options, runs []*Run) {
 	if o.Data == "" || o.Warn == nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to
-// be trained to for now (successive halving raises it rung by rung), result-N.json for each number of epochs that it
+// trialNote is what the files of a sweep in a trial's folder say beside the files of its run: target, the epochs it is
+// to be trained to for now (successive halving raises it rung by rung), result-N.json for each number of epochs that it
 // was measured after, and failed.json, why it was given up.
 type trialNote struct {
 	Target int    // 0 without

@@ -41,7 +41,7 @@ func AllowOrigin(list []string, h http.Header, r *http.Request) bool {
 	return true
 }
 
-// traceparent is that of version 00 (https://www.w3.org/TR/trace-context/): trace, parent and flags.
+// traceparent is the header of version 00 (https://www.w3.org/TR/trace-context/): trace, parent and flags.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // Trace returns the number of the trace that a request is part of, "" without one.

@@ -31,7 +31,7 @@ type Site struct {
 
 	Read, Write time.Duration // a request has to arrive and to be answered
 	Grace       time.Duration // in which requests in progress may end when it stops
-	ErrorLog    *log.Logger   // of connections; nil is that of the package log
+	ErrorLog    *log.Logger   // of connections; nil is the logger of the package log
 }
 
 // Answer is what became of a request.

@@ -1,6 +1,6 @@
 package device
 
-// AdditiveAttention is that of one query per sequence over its regions (Bahdanau, Cho, Bengio: "Neural machine
+// AdditiveAttention is attention of one query per sequence over its regions (Bahdanau, Cho, Bengio: "Neural machine
 // translation by jointly learning to align and translate", ICLR 2015), here of the first B queries over R regions each:
 //
 //	e_br = Vector · tanh(Keys_br + Query_b)    Weights_b = softmax_r e_br    Context_b = Σ_r Weights_br Values_br

@@ -45,14 +45,14 @@ type Rendezvous interface {
 	Lost() <-chan struct{}
 }
 
-// Joiner is implemented by devices that send values to those of other ranks by themselves.
+// Joiner is implemented by devices that send values to the devices of other ranks by themselves.
 type Joiner interface {
-	// Join makes the device that of a rank. All ranks call it.
+	// Join makes the device the device of a rank. All ranks call it.
 	Join(Rendezvous) error
 }
 
 // Shard says which rows of a global batch are whose: an item has Lengths rows, or where there are no lengths one of
-// Items. All rows lie in the order of the items, and so do those of one rank.
+// Items. All rows lie in the order of the items, and so do the rows of one rank.
 type Shard struct {
 	Rank, Ranks  int
 	Items, Width int // Width values a row
@@ -98,7 +98,7 @@ func (d *Shard) Most() (most int) {
 	return slices.Max(values)
 }
 
-// views declares the values of all ranks and those of this one, of which there are any number where lengths are a
+// views declares the values of all ranks and the values of this one, of which there are any number where lengths are a
 // bound.
 func (d *Shard) views(c *Checker, whole string, all *View, part string, own *View) {
 	c.positive("Ranks Width", d.Ranks, d.Width)
@@ -130,7 +130,7 @@ type AllReduce struct {
 // Views implements Kernel.
 func (a *AllReduce) Views(c *Checker) { c.whole("X", &a.X) }
 
-// Broadcast sets X to that of rank Root.
+// Broadcast sets X to the values of rank Root.
 type Broadcast struct {
 	Root int
 	X    View
@@ -145,7 +145,7 @@ func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
 // With Operand nothing but products of that many rows or more reads Y, which a device that rounds their operands may
 // leave rounded.
 //
-// AllGather: X and DX are the rows of this rank, Y and DY those of all (Shard). The gradient needs no other rank.
+// AllGather: X and DX are the rows of this rank, Y and DY the rows of all (Shard). The gradient needs no other rank.
 type AllGather struct {
 	Gradient
 	Shard

@@ -8,8 +8,8 @@ import "cmp"
 //	Query_t = Attend h    Weights_t = softmax_r Score·tanh(Keys_br + Query_t)
 //	Context_t = drop(Σ_r Weights_tr Regions_br)    States_t = h = GRU(Gates_t + WIH Context_t, h)
 //
-// with GRU that of GRUCell. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is
-// side by side. Rows of packed values are those of Lengths, which are not Bounded.
+// with GRU as in GRUCell. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is side by
+// side. Rows of packed values are ordered by Lengths, which are not Bounded.
 //
 // Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
 // the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes

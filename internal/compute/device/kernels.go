@@ -5,9 +5,9 @@ package device
 // TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means densely packed. Batch > 1
 // repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
 // operand). Beta = 0 never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are
-// accumulated in float32; Exact products are those of float32. Even means that the values of a row of op(A), and
-// those of a column of op(B), are of one size, as those of vectors of length 1 are: float32 products may then be exact
-// to the largest of them and not to each.
+// accumulated in float32; Exact products are computed in float32. Even means that the values of a row of op(A), and the
+// values of a column of op(B), are of one size, such as the values of vectors of length 1 are: float32 products may
+// then be exact to the largest of them and not to each.
 //
 // Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
 // With Operand nothing but products that are not Exact read it, so a device may keep it as those read it alone.
@@ -249,7 +249,7 @@ func (a *GatherWords) Views(c *Checker) {
 }
 
 // OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D].
-// The gradient is that of both embeddings.
+// The gradient is with respect to both embeddings.
 //
 // OrderScores: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads Scores and DScores and writes
 // DImages and DCaptions (either may be absent). A score of 0 passes no gradient.

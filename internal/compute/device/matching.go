@@ -5,8 +5,8 @@ package device
 // Σ Lengths words, the words of the captions one caption after the other without padding.
 //
 // A node is a region or a word in the presence of the other side. The nodes of the words are T rows for each image,
-// image after image. Those of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as of
-// captions with R words each. Gradients may pass over pairs without gradient, as in pairs.go.
+// image after image. The nodes of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as
+// of captions with R words each. Gradients may pass over pairs without gradient, as in pairs.go.
 
 // BlockMatch compares every node with its context, block by block.
 //
@@ -66,7 +66,7 @@ func (a *BlockMatch) Views(c *Checker) {
 }
 
 // PolarWeights computes the Gaussian kernels of the image graph.
-// The gradient is that of their parameters.
+// The gradient is with respect to their parameters.
 //
 // PolarWeights: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y),
 // x first,
@@ -151,8 +151,8 @@ func (a *ScaleBlocks) Views(c *Checker) {
 //
 //	Y_jk = Σ_l w_jlk X_lk
 //
-// w is that of the image with PerImage, Weights [B, n, n, K] and all lengths n; otherwise that of the caption, one
-// after the other: [n_c, n_c, K]. The gradient writes DX and DWeights.
+// w is the number of nodes of the image with PerImage, Weights [B, n, n, K] and all lengths n; otherwise the number of
+// nodes of the caption, one after the other: [n_c, n_c, K]. The gradient writes DX and DWeights.
 type MixNodes struct {
 	Gradient
 	B, K, H  int
@@ -226,8 +226,8 @@ func (a *MeanNodes) Views(c *Checker) {
 // the words joined to j by one of its Edges, and j itself; without Edges all its words. Weights are [L_c, L_c] for each
 // caption, one after the other.
 //
-// Edges holds pairs of places in a caption, those of caption c from EdgeStart[c] to EdgeStart[c+1]. The gradient reads
-// Weights and DWeights and writes DWords.
+// Edges holds pairs of places in a caption, the edges of caption c from EdgeStart[c] to EdgeStart[c+1]. The gradient
+// reads Weights and DWeights and writes DWords.
 type WordGraph struct {
 	Gradient
 	E         int

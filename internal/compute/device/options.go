@@ -63,7 +63,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// FixedTags are tags of keys, before those of their fields, for what is measured.
+// FixedTags are tags of keys, before the tags of their fields, for what is measured.
 func (o *Options) FixedTags(key string) reflect.StructTag {
 	if key == "precision" {
 		return `enum:"fp32|tf32|bf16|fp64" doc:"tf32 is for cuda, fp64 for checking"`

@@ -208,12 +208,12 @@ func (a *GraphReason) Views(c *Checker) {
 //
 //	h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
 //
-// BN is batch normalisation of one channel. With Train the statistics are those of one caption with all images, B·n_c
-// values, and the running ones move once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean and InvStd [C]
-// the statistics, Norms [B·C] the norm of the sum.
+// BN is batch normalisation of one channel. With Train the statistics cover one caption with all images, B·n_c values,
+// and the running ones move once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean and InvStd [C] the
+// statistics, Norms [B·C] the norm of the sum.
 //
-// The gradient reads them, Out and DOut. It writes that of X as its factors, dX_j = Weights_j DSums_p + DLogits_j W
-// (Filter), with DSums 0 for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
+// The gradient reads them, Out and DOut. It writes the gradient of X as its factors, dX_j = Weights_j DSums_p +
+// DLogits_j W (Filter), with DSums 0 for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
 type Filtrate struct {
 	Gradient
 	B, S          int

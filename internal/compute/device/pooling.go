@@ -36,16 +36,16 @@ func (a *PoolWeights) Views(c *Checker) {
 }
 
 // SortPool sorts every channel of every set of rows in descending order and sums it with weights.
-// The gradient is that of the rows and of the weights.
+// The gradient is with respect to the rows and of the weights.
 //
 // SortPool: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c
 // in the n_b rows of item b. Equal values keep the order of their rows. Weights [K, K] has one row of weights for each
 // length, the longest first.
 //
-// The rows of X [T, D] are concatenated, those of item 0 first, or packed (see Packing, lengths descending). Memory
-// beyond the T = Σ n_b rows is left alone. Ranks [T, D] keeps the place of every value in its sorted channel for
-// The gradient, which writes DX [T, D] and DWeights [K, K] (each optional): a permutation of the weighted gradient,
-// and the sum over all items of one length. A NaN in a channel makes its output NaN.
+// The rows of X [T, D] are concatenated, the rows of item 0 first, or packed (see Packing, lengths descending). Memory
+// beyond the T = Σ n_b rows is left alone. Ranks [T, D] keeps the place of every value in its sorted channel for the
+// gradient, which writes DX [T, D] and DWeights [K, K] (each optional): a permutation of the weighted gradient, and the
+// sum over all items of one length. A NaN in a channel makes its output NaN.
 type SortPool struct {
 	Gradient
 	D, K    int

@@ -129,8 +129,8 @@ type Table interface {
 	Bytes() int64 // of memory
 }
 
-// Guard sets Coefficient[0], that of clipping, to NaN, with which Adam leaves everything as it is, unless it, Norm[0]
-// and the losses are finite. A loss may be absent.
+// Guard sets Coefficient[0], the coefficient of clipping, to NaN, with which Adam leaves everything as it is, unless
+// it, Norm[0] and the losses are finite. A loss may be absent.
 type Guard struct {
 	Coefficient, Norm View
 	Losses            []View

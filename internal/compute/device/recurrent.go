@@ -112,8 +112,8 @@ func (w *GRUDirection) views(c *Checker, in, hidden, rows int, grad bool) {
 //
 // The gradient reads those Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that
 // comes from later steps; it overwrites Gates with the gradients of the inputs of n, r, z and of W_hn h + b_hn in this
-// order, so that the last three parts are the gradient of Hidden and the first three, n in front, that of W_i x + b_i,
-// and Carry with the part of the gradient that reaches h directly.
+// order, so that the last three parts are the gradient of Hidden and the first three, n in front, the gradient of W_i x
+// + b_i, and Carry with the part of the gradient that reaches h directly.
 type GRUCell struct {
 	Gradient
 	N, H          int

@@ -1,6 +1,6 @@
 package device
 
-// The segments of a matrix are the rows of item 0, then those of item 1, …, Counts of them.
+// The segments of a matrix are the rows of item 0, then the rows of item 1, …, Counts of them.
 
 // SegmentMeans computes the mean of the rows of every item, Means [B, D] of Rows [Σ Counts, D]. The gradient spreads
 // Means, which are then gradients, over Rows.

@@ -1,8 +1,8 @@
 package device
 
 // The kernels of a BERT encoder (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional
-// Transformers", NAACL 2019). The rows of a batch of captions are concatenated, those of caption 0 first: T = Σ lengths
-// rows are read and written, memory beyond them is left alone.
+// Transformers", NAACL 2019). The rows of a batch of captions are concatenated, the rows of caption 0 first: T = Σ
+// lengths rows are read and written, memory beyond them is left alone.
 
 // Embed reads the sum of word, position and type vectors of every row.
 // The gradient reads Out as the gradient of the rows and writes the gradients of the three tables. Deterministic.

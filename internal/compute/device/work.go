@@ -26,7 +26,7 @@ func Bytes(k Kernel, float int) (n int64) {
 
 // Flops is the work of the matrix products of a kernel as its equations have them, in floating-point operations, two
 // for each multiply-add. A gradient has two products for each of the forward kernel, less what is not asked for.
-// Kernels that work element by element have none. Where lengths are bounds (Ints.Bounded) it is that of the bounds.
+// Kernels that work element by element have none. Where lengths are bounds (Ints.Bounded) it is the work of the bounds.
 func Flops(k Kernel) float64 {
 	switch a := k.(type) {
 	case *Gemm:
@@ -75,7 +75,7 @@ func products(sizes ...int) float64 {
 	return n
 }
 
-// forBoth is the work of a kernel from that of its products, or twice as much for its gradient.
+// forBoth is the work of a kernel from the work of its products, or twice as much for its gradient.
 func (g *Gradient) forBoth(work ...float64) (n float64) {
 	for _, w := range work {
 		n += w

@@ -31,8 +31,9 @@
 // Float32 on AMX: x = x0 + x1 + x2 with x0 = bf16(x), x1 = bf16(x - x0), x2 the rest, which is a bf16 too. Of the nine
 // products of parts the six largest are summed, in float32; what is left out is below 2^-25 of the product (Henry, Tang
 // and Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, ARITH
-// 2019). The result is closer to the exact one than that of a float32 kernel, because a tile adds 32 terms before it
-// rounds into the sum, and it comes sooner where there are 64 terms or more (splits). Products of fewer go to avx512.
+// 2019). The result is closer to the exact one than the result of a float32 kernel, because a tile adds 32 terms before
+// it rounds into the sum, and it comes sooner where there are 64 terms or more (splits). Products of fewer go to
+// avx512.
 //
 // FixedPoint on AMX: 256 terms of a row of A or a column of B at a time become integers of 24 bits, q = x / scale with
 // the largest |x| at 8355008, and these three digits of 8 bits; of the nine products of digits the six larger ones are

@@ -151,10 +151,10 @@ func notAvailable(name string, kernels []*kernel) error {
 // Name is the float32 implementation in use, e.g. "amx", "avx512" or "openblas 0.3.21 (libopenblas.so.0)".
 func (e *Engine) Name() string { return e.name }
 
-// external reports whether products of a precision are those of another package.
+// external reports whether products of a precision are computed by another package.
 func (e *Engine) external(p Precision) bool { return e.lib != nil && p != BF16 && p != Int16 }
 
-// External reports whether float32 products are those of another package.
+// External reports whether float32 products are computed by another package.
 func (e *Engine) External() bool { return e.lib != nil }
 
 // BF16Name is the bf16 implementation in use: "amx", "avx512", "avx512bf16", "neonbf16" or "emulated".

@@ -124,7 +124,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The offsets in asmgen are those of the Go structs.
+// The offsets in asmgen are the same as in the Go structs.
 func TestLayout(t *testing.T) {
 	var x tile
 	got := []uintptr{unsafe.Offsetof(x.a), unsafe.Offsetof(x.b), unsafe.Offsetof(x.c), unsafe.Offsetof(x.bias),

@@ -101,8 +101,8 @@ func (e *Engine) SetRowsB(p *Packed, i int, x []float32) {
 	p.kn.setRowsB(&e.workers[0], p.data[kb*p.kn.words(size)*roundUp(p.n, p.kn.nr):], k, i-kb*size, x, rows, p.n)
 }
 
-// GemmRows computes the product a with A from left and op(B) from p; those of a are ignored. It panics when they hold
-// other shapes or another precision.
+// GemmRows computes the product a with A from left and op(B) from p; the operands of a are ignored. It panics when they
+// hold other shapes or another precision.
 func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
 	if left.m != a.M || left.k != a.K {
 		panic(fmt.Sprintf("gemm: packed A is [%d, %d], the product needs [%d, %d]", left.m, left.k, a.M, a.K))

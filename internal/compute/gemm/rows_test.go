@@ -9,7 +9,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Operands given row by row give the same bits as those of a product that packs them itself.
+// Operands given row by row give the same bits as from a product that packs them itself.
 func TestRowsAreTheSameProduct(t *testing.T) {
 	for _, name := range implementations() {
 		t.Run(name, func(t *testing.T) {

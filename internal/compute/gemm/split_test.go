@@ -50,8 +50,8 @@ func TestPartsHoldTheWholeValue(t *testing.T) {
 	}
 }
 
-// The sum of bf16 products is as close to the exact one as that of the float32 kernel, for operands of one size and of
-// very different ones.
+// The sum of bf16 products is as close to the exact one as the sum of the float32 kernel, for operands of one size and
+// of very different ones.
 func TestSplitIsAsAccurateAsFloat32(t *testing.T) {
 	split, plain := splitEngine(t), newEngine(t, available()[0].name, 2)
 	r := rand.New(rand.NewPCG(33, 34))

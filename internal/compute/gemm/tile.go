@@ -38,7 +38,7 @@ type kernel struct {
 	name   string
 	bf16   bool // operands are rounded to bf16
 	parts  int  // words are pairs of bf16, this many for each pair of values; 0: words are float32 values
-	widens bool // words of A are float32 values that were rounded to bf16, those of B pairs of bf16
+	widens bool // words of A are float32 values that were rounded to bf16, the words of B pairs of bf16
 	fixed  bool // words are four digits of fixed-point values, three for each four values, and a scale for each row
 	mr, nr int  // most rows of a panel of A, columns of a panel of B
 	kc     int  // most values of k in one block
@@ -50,8 +50,8 @@ type kernel struct {
 	// rows of A packed together: with kc values each they stay in the level-2 cache.
 	rows int
 
-	// packA packs the panels of a span, height rows each but the last, packB those of nr columns. A panel of B starts
-	// every nr*words(k) words, one of A every height*wordsA(k).
+	// packA packs the panels of a span, height rows each but the last, packB the panels of nr columns. A panel of B
+	// starts every nr*words(k) words, one of A every height*wordsA(k).
 	packA func(w *worker, dst []float32, o *operand, s span, height int)
 	packB func(w *worker, dst []float32, o *operand, s span)
 	// setRowsA packs the rows of a span like packA, as rows from first on of dst, the packed panels of a block of s.k

@@ -10,7 +10,7 @@ import (
 // several passes over the packed operand.
 func TestTransposedProductsHaveTheSameBits(t *testing.T) {
 	kernel := ""
-	if slices.Contains(ownKernels(), "avx512") { // that of AMX packs both operands
+	if slices.Contains(ownKernels(), "avx512") { // the product with AMX packs both operands
 		kernel = "avx512"
 	}
 	transposed, plain := newEngine(t, kernel, 3), newEngine(t, kernel, 2)

@@ -94,8 +94,8 @@ func (l triple) backward(c *Call, n int, dx, dy, x device.View, dw [3]int) {
 //
 //	LN(x + dropout(O(attention(Q x, K x, V x))))
 //
-// for x [B·L, D], words [B, L] of which those that are 0 are not attended to, and lengths [B] → [B·L, D]. rate is that
-// of both dropouts; purpose names the layer in their draws.
+// for x [B·L, D], words [B, L] of which those that are 0 are not attended to, and lengths [B] → [B·L, D]. rate is the
+// rate of both dropouts; purpose names the layer in their draws.
 func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate float64, purpose string) *Node {
 	capacity, d := Dim(x, 0), Dim(x, 1)
 	wantShape("words", words, Dim(lengths, 0), -1)

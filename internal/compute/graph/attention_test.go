@@ -23,8 +23,8 @@ func (c *counting) Do(k device.Kernel) bool {
 	return c.Device.Do(k)
 }
 
-// Queries, keys and values are one product where their parameters lie side by side in memory, and the results are those
-// of three.
+// Queries, keys and values are one product where their parameters lie side by side in memory, and the results are the
+// same as of three products.
 func TestQueriesKeysAndValuesAreOneProduct(t *testing.T) {
 	const d = 16
 	shape := map[string][]int{"x": {12, d}, "qw": {d, d}, "kw": {d, d}, "vw": {d, d}, "ow": {d, d}, "qb": {d},

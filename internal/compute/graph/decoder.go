@@ -24,8 +24,8 @@ type DecoderWeights struct {
 //
 // x [B·S, W] and the result, the states h_1 h_2 … [B·S, H], are packed by steps [B], which is in descending order;
 // regions are [B, R, E]. The part of Attend that sees the regions is applied once, not at each step, and the part of
-// WIH that sees the words to all of them at once: no operand is ever concatenated. numbers [B·S] are those of the rows
-// of x, for dropout (RowIndices).
+// WIH that sees the words to all of them at once: no operand is ever concatenated. numbers [B·S] are the numbers of the
+// rows of x, for dropout (RowIndices).
 func (g *Graph) AttentionGRU(x, regions, initial, steps, numbers *Node, w DecoderWeights, rate float64,
 	purpose string) *Node {
 	k := &decoder{b: Dim(regions, 0), r: Dim(regions, 1), e: Dim(regions, 2), w: Dim(x, 1), h: Dim(w.WHH, 1),
@@ -55,7 +55,7 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, numbers *Node, w Decode
 	return g.apply(op)
 }
 
-// decoder executes AttentionGRU. Rows of packed values are those of one step after the other.
+// decoder executes AttentionGRU. Rows of packed values are the values of one step after the other.
 type decoder struct {
 	b, r, e, w, h, a int
 	drop             device.DropoutParams

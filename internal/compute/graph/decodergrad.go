@@ -43,8 +43,9 @@ func (k *decoderGradient) run(c *Call) {
 		C: dRegions})
 }
 
-// gruWeights computes the gradients of the words and of the GRU's weights from those of the gates, [n, r, z, hn] in a
-// row: the last three parts belong to the rows of WHH, the second and third, and the first, to those of WIH.
+// gruWeights computes the gradients of the words and of the GRU's weights from the gradients of the gates, [n, r, z,
+// hn] in a row: the last three parts belong to the rows of WHH, the second and third, and the first, to the rows of
+// WIH.
 func (k *decoderGradient) gruWeights(c *Call, o *operands, rows int) {
 	dx, dwih, dwhh, dbih, dbhh := c.Out[k.dX], c.Out[k.dWIH], c.Out[k.dWHH], c.Out[k.dBIH], c.Out[k.dBHH]
 	bias := c.Temp[k.biases]

@@ -20,7 +20,7 @@ import (
 // Node is a value of the graph.
 type Node = G.Node
 
-// Shape is the size of a value along each axis; that of a scalar is empty.
+// Shape is the size of a value along each axis; the shape of a scalar is empty.
 type Shape = tensor.Shape
 
 // Graph is one symbolic network at one shape.
@@ -48,8 +48,8 @@ type Graph struct {
 	wanted *Node // [B, C], not 0 for pairs whose nodes are needed; nil where all are
 }
 
-// Shard says that a graph computes on the items of one rank of a global batch (device.Shard). The zero Shard is that of
-// one rank, which has all of them; with Items alone the graph has some of them.
+// Shard says that a graph computes on the items of one rank of a global batch (device.Shard). The zero Shard is the
+// shard of one rank, which has all of them; with Items alone the graph has some of them.
 type Shard struct {
 	Rank, Ranks int
 	Items       int // of the global batch

@@ -79,7 +79,7 @@ func rowsOf(g *Graph, x, w *Node) []int32 {
 
 // linearByRows is a linear layer of inputs whose weight is too large to be sent: the ranks gather the inputs, each
 // multiplies all of them by its own rows of the weight, and they gather the products. So is the gradient of the weight
-// made, of these rows alone (OwnRows). The result is that of the items that are here. Compile refuses a second
+// made, of these rows alone (OwnRows). The result is computed from the items that are here. Compile refuses a second
 // reader of the weight: what that one adds to the gradient would have to be summed over the ranks.
 func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	g.leaves[t.W.Name()].byRows = true

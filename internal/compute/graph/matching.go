@@ -11,8 +11,8 @@ import (
 // of which the first B·T are there.
 
 // CrossMatch compares the regions [B, R, E] of all images and the words [capacity, E] of all captions with their
-// contexts, block by block: [B·C·R + B·capacity, blocks], the nodes of the regions before those of the words. Regions
-// attend to words and words to regions with device.PairAttention; for the blocks see device.BlockMatch.
+// contexts, block by block: [B·C·R + B·capacity, blocks], the nodes of the regions before the nodes of the words.
+// Regions attend to words and words to regions with device.PairAttention; for the blocks see device.BlockMatch.
 func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks int) *Node {
 	b, r, e, capacity, n := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0), Dim(lengths, 0)
 	wantShape("words of a match", words, capacity, e)
@@ -126,8 +126,8 @@ func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
 }
 
 // MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their
-// neighbours': with perImage by weights of every image, [b, n·n·K], otherwise by those of every caption, one after the
-// other. See device.MixNodes.
+// neighbours': with perImage by weights of every image, [b, n·n·K], otherwise by the weights of every caption, one
+// after the other. See device.MixNodes.
 func (g *Graph) MixNodes(x, weights, lengths *Node, b, groups int, perImage bool) *Node {
 	s := x.Shape().Clone()
 	if Dim(x, 1)%groups != 0 || Dim(x, 0)%b != 0 {

@@ -24,7 +24,7 @@ const (
 type numbering struct {
 	of, there string // inputs: lengths of the items, and how many of their rows hold something
 	layout    Layout
-	fed, next []int32 // the numbers fed last, and those of the next run
+	fed, next []int32 // the numbers fed last, and the numbers of the next run
 }
 
 // make numbers the rows of items with these lengths, of which there rows hold something.

@@ -21,11 +21,11 @@ type Call struct {
 	Temp  []device.View // scratch memory of this call
 
 	ints    []device.Ints   // of arguments that are graph inputs of int32
-	kernels []device.Kernel // those of Do; the first made of them are of this time
+	kernels []device.Kernel // the kernels of Do; the first made of them are of this time
 	made    int
 }
 
-// Do adds a kernel to those of a call. Where one of its type was in this place before, its memory is used again.
+// Do adds a kernel to the kernels of a call. Where one of its type was in this place before, its memory is used again.
 func Do[K any, P interface {
 	*K
 	device.Kernel

@@ -10,7 +10,7 @@ import (
 // [C] int32, in capacity rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its
 // words, are [B·(capacity + C), S], of which the first B·(T + C) rows are there.
 
-// PairAttentionOptions are those of PairAttention.
+// PairAttentionOptions are the options of PairAttention.
 type PairAttentionOptions struct {
 	Lambda    float64 // inverse temperature
 	OverWords bool    // regions attend to words, not words to regions
@@ -111,7 +111,7 @@ func (l *similarities) declare(op *Op, x *SimilarityInputs) {
 // rows is the capacity for the nodes of all pairs.
 func (l *similarities) rows() int { return l.b * (l.capacity + l.n) }
 
-// args are those of words and of captions.
+// args are the arguments of words and of captions.
 func (l *similarities) args(c *Call, nodes device.View) (local, global device.Similarities) {
 	local = device.Similarities{B: l.b, R: l.r, E: l.e, S: l.s, Lengths: c.Ints(l.lengths), Images: c.In[l.regions],
 		Rows: c.In[l.words], Weights: c.In[l.weights], W: c.In[l.localW], Bias: c.In[l.localB], Nodes: nodes,

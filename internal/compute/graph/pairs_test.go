@@ -11,7 +11,7 @@ func reasonCase(first bool, name string) opCase {
 	}}
 }
 
-// similarityShapes are those of the arguments of similarities.
+// similarityShapes are the shapes of the arguments of similarities.
 var similarityShapes = [][]int{{2, 3, 4}, {8, 4}, {8, 6}, {2, 4}, {3, 4}, {3, 4}, {3}, {3, 4}, {3}}
 
 func similarityInputs(in []*graph.Node, lengths *graph.Node) graph.SimilarityInputs {

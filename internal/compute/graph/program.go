@@ -171,8 +171,8 @@ func (p *Program) RunAll() error {
 	return nil
 }
 
-// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the instance, and makes
-// the kernels that have them. Run may follow.
+// Prepare binds the views of the slabs, where they have moved, and the views of the inputs fed to the instance, and
+// makes the kernels that have them. Run may follow.
 func (p *Program) Prepare() error {
 	if err := p.number(); err != nil {
 		return err

@@ -8,8 +8,9 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// AllGatherRows returns the rows of all items, in their order, given those of the items that are here: x [n, …] to
-// [items, …]. The gradient is that of the rows that are here: what is computed from all of them is the same everywhere.
+// AllGatherRows returns the rows of all items, in their order, given the rows of the items that are here: x [n, …] to
+// [items, …]. The gradient is with respect to the rows that are here: what is computed from all of them is the same
+// everywhere.
 func AllGatherRows(g *Graph, x *Node) *Node {
 	return gatherRows(g, "gather", x, nil, 0, func(c *Call, d device.Shard, whole, own device.View) {
 		DoGrad(c, device.AllGather{Shard: d, DY: whole, DX: own})
@@ -17,8 +18,8 @@ func AllGatherRows(g *Graph, x *Node) *Node {
 }
 
 // AllGatherShared is AllGatherRows for values from which each rank computes something else: the gradient is the sum of
-// those of all ranks. With the lengths int32 of all items, x and the result have as many rows for each item: [capacity
-// here, …] to [capacity, …].
+// the gradients of all ranks. With the lengths int32 of all items, x and the result have as many rows for each item:
+// [capacity here, …] to [capacity, …].
 func AllGatherShared(g *Graph, x, lengths *Node, capacity int) *Node {
 	sum := func(c *Call, d device.Shard, whole, own device.View) {
 		Do(c, device.ReduceScatter{Shard: d, X: whole, Y: own})
@@ -80,8 +81,8 @@ func gatherAsync(g *Graph, x *Node, rows int) *Node {
 	return g.apply(op)
 }
 
-// OwnRows reports whether a gradient is that of the whole batch, and of the rows alone that this rank updates: it is
-// not to be summed over the ranks.
+// OwnRows reports whether a gradient is the gradient of the whole batch, and of the rows alone that this rank updates:
+// it is not to be summed over the ranks.
 func OwnRows(g *Graph, n *Node) bool {
 	if p, ok := n.Op().(*pick); ok {
 		op, ok := children(g.expr, n)[0].Op().(*Op)

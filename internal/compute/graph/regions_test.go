@@ -29,7 +29,7 @@ func decoderCase(rate float64, name string) opCase { // 2 words + 3 features →
 }
 
 // sameRows gives three layers the same rows, beside a residual connection: their gradients meet. Without a function
-// after them the gradient of the connection is that of each layer too.
+// after them the gradient of the connection is also the gradient of each layer.
 func sameRows(function bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
 	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		x := g.Activate(device.Tanh, in[0])

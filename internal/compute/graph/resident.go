@@ -87,8 +87,8 @@ func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n 
 }
 
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one after the other
-// (device.GatherLists), of which only the numbers are sent there. host is the same on the host, and read as
-// that of FeedInts.
+// (device.GatherLists), of which only the numbers are sent there. host is the same on the host, and read like the
+// values of FeedInts.
 func (s *Instance) FeedLists(name string, values, starts device.View, lists []int32, width int, host []int32) error {
 	if len(host) != len(lists)*width {
 		return fmt.Errorf("input %s: %d lists of %d values, %d values on the host", name, len(lists), width, len(host))

@@ -16,8 +16,9 @@ import (
 // Tiles computes build for tiles of some rows of the split values, [B, …] each, one after the other, with whole values
 // that all tiles read: the results [n, …] of the tiles make one value [B, …]. What is computed inside a tile is
 // forgotten when the tile is done; the backward pass computes it again. So a network of pairs is written for a few
-// images and all captions, and its memory is that of one tile. The largest values of a tile hold width numbers for each
-// row; a tile has as many rows as the device wants of them (device.Tiler), or as stay in the cache of a processor.
+// images and all captions, and its memory is the memory of one tile. The largest values of a tile hold width numbers
+// for each row; a tile has as many rows as the device wants of them (device.Tiler), or as stay in the cache of a
+// processor.
 //
 // build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no
 // parameter: those are passed as whole values. int32 values, such as lengths, can only be whole.
@@ -157,7 +158,7 @@ type tiles struct {
 	cross       *device.CrossScores // what is computed, as a kernel; nil where there is none
 }
 
-// kernel is that of CrossScores with the arguments of a call.
+// kernel is the kernel of CrossScores with the arguments of a call.
 func (t *tiles) kernel(c *Call) device.CrossScores {
 	a := *t.cross
 	a.Regions, a.Words, a.Lengths = c.In[0], c.In[t.split], c.Ints(t.split+1)

@@ -8,8 +8,8 @@ import (
 
 // The layers of a BERT encoder (Devlin et al., NAACL 2019) over captions whose rows are concatenated: values [B·L, D],
 // of which the first Σ lengths rows are there (see LinearRows). Each half of a layer is one op, so that its gradient
-// adds to that of the residual in place and little is stored: queries, keys, values, contexts and sums, and of the
-// perceptron what goes into GELU.
+// adds to the gradient of the residual in place and little is stored: queries, keys, values, contexts and sums, and of
+// the perceptron what goes into GELU.
 
 // LayerNormWeights are the parameters [D] of a layer norm, with its ε.
 type LayerNormWeights struct {
@@ -20,14 +20,14 @@ type LayerNormWeights struct {
 // LinearWeights are the parameters of a linear layer.
 type LinearWeights struct{ W, B *Node }
 
-// AttentionWeights are those of the attention half of a layer.
+// AttentionWeights are the weights of the attention half of a layer.
 type AttentionWeights struct {
 	Query, Key, Value, Output LinearWeights // [D, D], [D]
 	Norm                      LayerNormWeights
 	Heads                     int
 }
 
-// PerceptronWeights are those of the other half.
+// PerceptronWeights are the weights of the other half.
 type PerceptronWeights struct {
 	Inner, Outer LinearWeights // [F, D], [F]; [D, F], [D]
 	Norm         LayerNormWeights

@@ -12,7 +12,7 @@ import (
 //	1/B Σ_b Σ_t mask[b, t+1] · (log Σ_v exp z_v - z_labels[b, t+1])    a scalar
 //
 // labels and mask are int32 [B, L], L greater than every number of steps. Only the rows of words are computed. Of a
-// part of a global batch (Graph.Shard) the factor is that of the whole.
+// part of a global batch (Graph.Shard) the factor is the factor of the whole.
 func (g *Graph) LinearCrossEntropy(states, w, bias, labels, mask, steps *Node) *Node {
 	rows, h, v, b, l := Dim(states, 0), Dim(states, 1), Dim(w, 0), Dim(labels, 0), Dim(labels, 1)
 	wantShape("weight of a word loss", w, v, h)

@@ -4,7 +4,7 @@ package pages
 import "unsafe"
 
 const (
-	// Alignment is that of all memory, in bytes.
+	// Alignment is the alignment of all memory, in bytes.
 	Alignment = 64
 	mapFrom   = 4 << 20 // bytes; smaller memory comes from the Go heap
 )
@@ -28,7 +28,7 @@ func New[T any](n int) (x []T, pages []byte, err error) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&raw[shift])), n), nil, nil
 }
 
-// Free gives memory back to the system; nil is that of the Go heap.
+// Free gives memory back to the system; nil is memory of the Go heap.
 func Free(pages []byte) {
 	if pages != nil {
 		unmap(pages)

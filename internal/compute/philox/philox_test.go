@@ -66,7 +66,7 @@ func TestPermIsAPermutationAndDependsOnTheKey(t *testing.T) {
 	}
 }
 
-// Words are those of Block one after the other, wherever they begin and end, also where the low word of the counter
+// Words are the words of Block one after the other, wherever they begin and end, also where the low word of the counter
 // overflows.
 func TestWords(t *testing.T) {
 	k := NewKey(3, "words")

@@ -2,8 +2,8 @@ package philox
 
 import "golang.org/x/sys/cpu"
 
-// words512 writes groups of sixteen blocks from a counter on, whose low word must not overflow; keys are those of the
-// ten rounds.
+// words512 writes groups of sixteen blocks from a counter on, whose low word must not overflow; keys are the keys of
+// the ten rounds.
 //
 //go:noescape
 func words512(dst *uint32, groups int, keys *[2 * rounds]uint32, counter *[4]uint32)

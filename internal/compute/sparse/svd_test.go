@@ -66,7 +66,7 @@ func compute(t *testing.T, threads int, a *CSR, o SVDOptions) *SVD {
 	return try.Get(TruncatedSVD(context.Background(), pool, a, o))(t)
 }
 
-// subspaceDistance is the sine of the largest angle between the span of v [w, k] and that of the first k columns of
+// subspaceDistance is the sine of the largest angle between the span of v [w, k] and the span of the first k columns of
 // ref.
 func subspaceDistance(v []float64, w, k int, ref *mat.Dense) float64 {
 	x, y := mat.NewDense(w, k, v), ref.Slice(0, w, 0, k)

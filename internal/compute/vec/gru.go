@@ -25,9 +25,9 @@ func gruCell[T Float](sigmoid, tanh func(T) T) func(gates, gh, h, y, prev []T) {
 }
 
 // gruCellGrad is the gradient of gruCell. gates [4H] holds r, z, n, gh_n and receives the gradients of gx_n, gx_r,
-// gx_z and gh_n in this order, so that its last three parts are the gradient of gh and its first three that
-// of gx, rotated by one part. h is the state before the step; dh holds the gradient of the state after it that came
-// from later steps, dy is added to it, and dh receives the part that reaches h directly, z·(dh + dy).
+// gx_z and gh_n in this order, so that its last three parts are the gradient of gh and its first three the gradient of
+// gx, rotated by one part. h is the state before the step; dh holds the gradient of the state after it that came from
+// later steps, dy is added to it, and dh receives the part that reaches h directly, z·(dh + dy).
 func gruCellGrad[T Float](gates, h, dy, dh []T) {
 	n := len(h)
 	g0, g1, g2, g3 := gates[:n], gates[n:2*n], gates[2*n:3*n], gates[3*n:4*n]

@@ -178,7 +178,7 @@ func TestSoftmaxExtremes(t *testing.T) {
 	})
 }
 
-// TestPick compares picked factors with those of the table, for every size, indices beyond its end included.
+// TestPick compares picked factors with the entries of the table, for every size, indices beyond its end included.
 func TestPick(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
 		r := rand.New(rand.NewPCG(1, 6))
@@ -213,7 +213,7 @@ func TestPick(t *testing.T) {
 	})
 }
 
-// TestMixRows compares rows of products with those of Mix, weights by rows and by columns, and watches what lies
+// TestMixRows compares rows of products with the results of Mix, weights by rows and by columns, and watches what lies
 // between the rows.
 func TestMixRows(t *testing.T) {
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {

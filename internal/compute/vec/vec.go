@@ -44,7 +44,7 @@ type Ops[T Float] struct {
 	// Dots and Mix are products of one row with a matrix of rows ld elements apart, accumulated in T.
 	Dots func(dst, x, rows []T, ld int) // dst_j = Σ_k x_k·rows[j·ld + k]
 	Mix  func(dst, w, rows []T, ld int) // dst_k = Σ_j w_j·rows[j·ld + k]
-	// MixRows is Mix for m rows of n columns, out apart, with count weights each: that of row r and sum j is
+	// MixRows is Mix for m rows of n columns, out apart, with count weights each: the weight of row r and sum j is
 	// w[r·row + j·step].
 	MixRows func(dst []T, out int, w []T, row, step int, rows []T, ld int, m, n, count int)
 	// y = factor·x where the word is at least limit, 0 elsewhere
@@ -81,7 +81,7 @@ type Ops[T Float] struct {
 // Map names the elementwise functions of Ops.Map and Ops.Slope.
 type Map uint8
 
-// The order is that of device.Activation.
+// The order is the order of device.Activation.
 const (
 	ReLU Map = iota
 	Tanh

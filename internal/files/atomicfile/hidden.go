@@ -18,7 +18,7 @@ import (
 	"vsetrain/internal/system/process"
 )
 
-// mark stands between the name of the target and that of the process in a hidden name.
+// mark stands between the name of the target and the number of the process in a hidden name.
 const mark = ".tmp-"
 
 // foreignAge is how long a hidden file of another machine must have been unchanged to count as left behind: whether its
@@ -89,7 +89,7 @@ func removeLeft(dir, target string) {
 	}
 }
 
-// parse splits a hidden name into that of the target and the owner: machine, process and count.
+// parse splits a hidden name into the name of the target and the owner: machine, process and count.
 func parse(name string) (target, owner string, ok bool) {
 	i := strings.LastIndex(name, mark)
 	if i < 1 || name[0] != '.' {
@@ -160,8 +160,8 @@ func Clean(dir string) error {
 	return nil
 }
 
-// MkdirTemp makes a hidden folder for what is to become the folder path, and removes those of it that ended processes
-// left. The caller ends it with CommitDir or RemoveAll. The error is an *Error.
+// MkdirTemp makes a hidden folder for what is to become the folder path, and removes folders for it that ended
+// processes left. The caller ends it with CommitDir or RemoveAll. The error is an *Error.
 func MkdirTemp(path string) (string, error) {
 	removeLeft(filepath.Dir(path), filepath.Base(path))
 	name, err := hidden(path, func(name string) error { return disk.Now().Mkdir(name) })

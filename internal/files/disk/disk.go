@@ -39,7 +39,7 @@ type File interface {
 // Host is the operating system.
 type Host struct{}
 
-// Create, Open, Link and Mkdir are those of package os.
+// Create, Open, Link and Mkdir are the functions of package os.
 func (Host) Create(path string) (File, error) { return open(path, os.O_EXCL) }
 
 func (Host) Open(path string) (File, error) { return open(path, 0) }
@@ -52,10 +52,10 @@ func open(path string, how int) (File, error) {
 	return f, nil
 }
 
-// Full reports whether err is that of a full disk.
+// Full reports whether err is the error of a full disk.
 func Full(err error) bool { return isOne(err, fullErrors) }
 
-// InUse reports whether err is that of a file which another process has open or mapped: on Windows alone.
+// InUse reports whether err is the error of a file which another process has open or mapped: on Windows alone.
 func InUse(err error) bool { return isOne(err, inUseErrors) }
 
 func isOne(err error, all []error) bool {

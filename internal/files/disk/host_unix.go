@@ -14,7 +14,7 @@ var (
 	inUseErrors []error // an open file is replaced and removed as any other
 )
 
-// Rename and Remove are those of package os.
+// Rename and Remove are the functions of package os.
 func (Host) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (Host) Remove(path string) error { return os.Remove(path) }

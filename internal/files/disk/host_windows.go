@@ -54,7 +54,7 @@ func (Host) Rename(from, to string) error {
 	return nil
 }
 
-// Remove is that of package os, for files that others have open for a moment too.
+// Remove is the function of package os, for files that others have open for a moment too.
 func (Host) Remove(path string) error { return patiently(func() error { return os.Remove(path) }) }
 
 // SyncDir does nothing: Windows documents no call that makes the names in a folder lasting (docs/install.md).

@@ -28,7 +28,7 @@ func content() []byte {
 	return b
 }
 
-// The sum of a file is that of the standard library, in whatever pieces it is written.
+// The sum of a file is the same as from the standard library, in whatever pieces it is written.
 func TestSum(t *testing.T) {
 	b := content()
 	for _, piece := range []int{1 << 10, BlockSize - 1, BlockSize, 3 * BlockSize} {

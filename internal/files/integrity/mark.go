@@ -46,7 +46,7 @@ func MarkOf(path string) (Mark, error) {
 	return Mark{Size: size, Ends: fmt.Sprintf("%x", h.Sum(nil)[:6])}, nil
 }
 
-// Marks are those of the files of a folder, by name: the fingerprint of a data set.
+// Marks are the marks of the files of a folder, by name: the fingerprint of a data set.
 type Marks map[string]Mark
 
 // MarksOf returns the marks of the files in a folder that accept is true for. Hidden files, folders, and links that

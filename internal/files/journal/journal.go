@@ -8,7 +8,7 @@
 //
 // A note is a JSON object or empty.
 //
-// The data of the last record are compared with their checksum, those of earlier ones are not: they were on the disk
+// The data of the last record are compared with their checksum, the data of earlier ones are not: they were on the disk
 // before another record began.
 package journal
 
@@ -53,7 +53,7 @@ type Record struct {
 	sum  uint32 // of the data
 }
 
-// Ending is that of the names of journals.
+// Ending is the ending of the names of journals.
 const Ending = "_changes.bin"
 
 // Open reads the head and the notes of a journal. A file that begins as none does is an error.

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Reading is a command that makes features of an array whose axes are not those of features.
+// Reading is a command that makes features of an array whose axes are not the axes of features.
 type Reading struct {
 	Flags string // of data convert
 	Does  string // for a message: "drops axis 1"
@@ -20,7 +20,7 @@ type Reading struct {
 // set, of the array of one image, [R, D] or [D]. It names what the lengths allow and prefers none: four axes longer
 // than 1 may be a grid in either order. There is none where more axes are longer than 1.
 func Readings(shape []int, one bool) (list []Reading) {
-	lead := 1 // axes in front of those of an image
+	lead := 1 // axes in front of the axes of an image
 	if one {
 		lead = 0
 	}

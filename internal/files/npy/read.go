@@ -15,7 +15,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// littleEndian tells whether the machine's byte order is that of the files.
+// littleEndian tells whether the machine's byte order is the same as in the files.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // scratch holds byte buffers for rows of files that are not mapped.

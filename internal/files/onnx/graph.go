@@ -90,7 +90,8 @@ type tensor struct {
 	data func() []byte
 }
 
-// New begins a graph. version is that of the program, which the file names; params returns the values of a parameter.
+// New begins a graph. version is the version of the program, which the file names; params returns the values of a
+// parameter.
 func New(name, version string, params func(name string) []float32) *Graph {
 	return &Graph{name: name, version: version, params: params, known: map[Value]bool{}}
 }

@@ -14,7 +14,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// fields are those of a message: numbers as they are, messages, strings and packed values as bytes.
+// fields are the fields of a message: numbers as they are, messages, strings and packed values as bytes.
 func fields(t *testing.T, b []byte) map[protowire.Number][]any {
 	t.Helper()
 	all := map[protowire.Number][]any{}

@@ -274,8 +274,8 @@ func (m *machine) appendTo(items []any) {
 	}
 }
 
-// setItems adds alternating keys and values to the dict on top of the stack. Those of an instance of a class derived
-// from dict are taken for attributes.
+// setItems adds alternating keys and values to the dict on top of the stack. The items of an instance of a class
+// derived from dict are taken for attributes.
 func (m *machine) setItems(items []any) {
 	switch d := m.top().(type) {
 	case *Dict:

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxProtocol is that of Python 3.8 and later.
+// maxProtocol is the protocol of Python 3.8 and later.
 const maxProtocol = 5
 
-// opcodes maps an opcode to its action; nil means unknown. The names are those of CPython's pickle.py.
+// opcodes maps an opcode to its action; nil means unknown. The names are the same as in CPython's pickle.py.
 var opcodes = [256]func(*machine){
 	'.':  func(m *machine) { m.stop = true },                              // STOP
 	'(':  (*machine).mark,                                                 // MARK

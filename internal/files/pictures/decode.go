@@ -171,14 +171,14 @@ func jpegScans(b []byte) (scans int, progressive bool) {
 	return scans, progressive
 }
 
-// rules are those of a format for pictures of luma and colours.
+// rules are the rules of a format for pictures of luma and colours.
 type rules struct {
 	convert func(y, cb, cr byte) (r, g, b byte)
 	rows    func(dst []byte, p *plane, width, height, across, down int) // see smoothed
 }
 
-// videoToRGB converts the colours of a lossy WebP, whose luma is 16 to 235 (webmproject/libwebp, src/dsp/yuv.h). Those
-// of a JPEG use all of 0 to 255.
+// videoToRGB converts the colours of a lossy WebP, whose luma is 16 to 235 (webmproject/libwebp, src/dsp/yuv.h). The
+// values of a JPEG use all of 0 to 255.
 func videoToRGB(y, cb, cr byte) (r, g, b byte) {
 	luma := int(y) * 19077 >> 8
 	clip := func(v int) byte { return byte(min(255, max(0, v>>6))) }

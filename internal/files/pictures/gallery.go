@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Endings are those of picture files, in the order in which they are looked for.
+// Endings are the endings of picture files, in the order in which they are looked for.
 var Endings = []string{".jpg", ".jpeg", ".png", ".webp", ".gif"}
 
 // Gallery finds the picture files of images in a folder.

@@ -99,7 +99,7 @@ func chunk(name string, data []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 }
 
-// The pictures are those of PIL.ImageOps.exif_transpose.
+// The pictures are the same as from PIL.ImageOps.exif_transpose.
 func TestOrientation(t *testing.T) {
 	var b bytes.Buffer
 	try.Do(t, png.Encode(&b, six()))

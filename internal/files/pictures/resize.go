@@ -32,7 +32,7 @@ type taps struct {
 	weights []int
 }
 
-// taps returns those of n target pixels of a line of source pixels (python-pillow/Pillow, src/libImaging/Resample.c:
+// taps returns the taps of n target pixels of a line of source pixels (python-pillow/Pillow, src/libImaging/Resample.c:
 // precompute_coeffs and normalize_coeffs_8bpc). A target that is smaller has a filter as much wider.
 func (f Filter) taps(source, n int) []taps {
 	out := make([]taps, n)

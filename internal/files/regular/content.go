@@ -72,8 +72,9 @@ const (
 	pictureSays = "a picture; `vsetrain data extract` computes features of a folder of them"
 )
 
-// Content says what a file is that begins with these bytes, and what turns it into one that is read; path is that of
-// the file. The format is "" where the bytes say nothing. It looks at the first 4096 bytes; fewer are the whole file.
+// Content says what a file is that begins with these bytes, and what turns it into one that is read; path is the path
+// of the file. The format is "" where the bytes say nothing. It looks at the first 4096 bytes; fewer are the whole
+// file.
 func Content(head []byte, path string) (format Format, says string) {
 	for _, m := range magics {
 		if len(head) >= m.at+len(m.magic) && string(head[m.at:m.at+len(m.magic)]) == m.magic {
@@ -140,7 +141,7 @@ func isPickle(head []byte) bool {
 }
 
 // utf16Text returns the beginning of text in UTF-16, which a byte order mark begins or in which every other byte is
-// zero, as in that of European languages.
+// zero, as in text in European languages.
 func utf16Text(head []byte) (string, bool) {
 	var order binary.ByteOrder = binary.LittleEndian
 	even, odd := 0, 0 // zeros

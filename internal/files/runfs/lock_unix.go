@@ -13,10 +13,10 @@ import (
 // errHeld is the error of lockFile where another process holds the lock.
 const errHeld = unix.EWOULDBLOCK
 
-// flock is that of the system; tests have file systems without it.
+// flock is the function of the system; tests have file systems without it.
 var flock = unix.Flock
 
-// hasNone reports whether an error of lockFile is that of a file system without locks. NFS has EBADF and EINVAL where
+// hasNone reports whether an error of lockFile is due to a file system without locks. NFS has EBADF and EINVAL where
 // locks cannot be passed on.
 func hasNone(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOSYS, unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.EBADF,

@@ -10,7 +10,7 @@ import (
 // errHeld is the error of lockFile where another process holds the lock.
 const errHeld = windows.ERROR_LOCK_VIOLATION
 
-// hasNone reports whether an error of lockFile is that of a file system without locks.
+// hasNone reports whether an error of lockFile is due to a file system without locks.
 func hasNone(err error) bool {
 	return errors.Is(err, windows.ERROR_INVALID_FUNCTION) || errors.Is(err, windows.ERROR_NOT_SUPPORTED)
 }

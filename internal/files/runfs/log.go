@@ -107,8 +107,8 @@ func scan(path string, f io.Reader, counted int, accept func(line []byte, number
 }
 
 // ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted.
-// The line is valid during the call; counted is that of OpenLog. The file is not changed; if there is none the error is
-// fs.ErrNotExist.
+// The line is valid during the call; counted is the count of OpenLog. The file is not changed; if there is none the
+// error is fs.ErrNotExist.
 func ReadLog(path string, counted int, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
 	f, _, err := regular.Open(path)
 	if err != nil {

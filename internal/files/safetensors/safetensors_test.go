@@ -125,7 +125,7 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// Tensors of int32 come back as they were; those of another type are refused.
+// Tensors of int32 come back as they were; tensors of another type are refused.
 func TestInt32s(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.safetensors")
 	var b bytes.Buffer

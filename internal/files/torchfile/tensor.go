@@ -63,7 +63,8 @@ func contiguous(shape []int) []int {
 	return s
 }
 
-// maxRepeat is the number of elements a view may have beyond those of its storage (expanded tensors have stride 0).
+// maxRepeat is the number of elements a view may have beyond the elements of its storage (expanded tensors have stride
+// 0).
 const maxRepeat = 1 << 24
 
 // newView checks that a view lies within its storage.

@@ -23,7 +23,7 @@ import (
 type HardestRequest struct {
 	pretrained.AnalysisRequest
 	Runs []string // run directories
-	// vectors of the captions of the split; empty is that of the training split where the split is train
+	// vectors of the captions of the split; empty is the file of the training split where the split is train
 	Semantics string
 	Query     int // line of the caption file, from 1; 0 takes the caption with the largest hinges in the first run
 	Batch     int // pairs in the batch; 0 is the batch of the first run

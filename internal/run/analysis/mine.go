@@ -35,8 +35,8 @@ type MinedReport struct {
 	FewerCaptions, FewerImages int // those with fewer negatives than were asked for
 
 	// Percent of pairs of captions whose semantic similarity (cosine) is at least train.FalseSimilarity: of captions
-	// with those of their mined images, and with captions that were drawn at random. Looked counts the captions that
-	// were looked at, none without semantic vectors.
+	// with the captions of their mined images, and with captions that were drawn at random. Looked counts the captions
+	// that were looked at, none without semantic vectors.
 	False, RandomFalse float64
 	Looked             int
 }

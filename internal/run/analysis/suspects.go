@@ -26,8 +26,8 @@ const suspectRounds = 2
 // Suspects ranks the training captions of a run by how probably they are wrong, the most probable first and of equal
 // ones that with the larger loss. The loss of a pair is NCR's (XLearning-SCU/2021-NeurIPS-NCR, co_train.py,
 // eval_train): the mean hinge over its batch in both directions with margin 0.2, in evaluation mode, here its mean over
-// every checkpoint that the run keeps. The probability is that of the component with the larger mean in a mixture of
-// two (stats.FitMixture). progress is told of batches; it may be nil.
+// every checkpoint that the run keeps. The probability is the probability of the component with the larger mean in a
+// mixture of two (stats.FitMixture). progress is told of batches; it may be nil.
 func Suspects(ctx context.Context, r pretrained.AnalysisRequest, dir string,
 	progress func(what string, done, total int)) (
 	[]Suspect, error) {

@@ -25,10 +25,10 @@ type WordAttention struct {
 	Caption    int // 0..NumCaptions-1
 	Text       string
 	Score      float64
-	// The regions attend to the words: the weights of a region sum to 1 over the words, and not those of a word over
-	// the regions.
+	// The regions attend to the words: the weights of a region sum to 1 over the words, and not the weights of a word
+	// over the regions.
 	AttendsWords bool
-	Stored       bool // boxes are those of the data set; otherwise the regions are the cells of a grid, row by row
+	Stored       bool // boxes are the boxes of the data set; otherwise the regions are the cells of a grid, row by row
 	Words        []WordMap
 }
 
@@ -138,8 +138,8 @@ func AttendPair(ctx context.Context, t *pretrained.Network, image, caption int) 
 	return out, nil
 }
 
-// readWords returns the words of a caption as the network reads them: those of the text where they fit the ids, else
-// those of the tokenizer.
+// readWords returns the words of a caption as the network reads them: the words of the text where they fit the ids,
+// else the words of the tokenizer.
 func readWords(l text.Tokenizer, ids []int32, caption string) []string {
 	out := make([]string, len(ids))
 	v, ok := l.(*text.Vocabulary)

@@ -15,8 +15,8 @@ import (
 	"vsetrain/models"
 )
 
-// The words of a caption and the weights of a trained SAF: those of evaluation, over the boxes of the data set, or over
-// a grid where it has none.
+// The words of a caption and the weights of a trained SAF: the same as in evaluation, over the boxes of the data set,
+// or over a grid where it has none.
 func TestAttendWords(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Data.Dir = runtest.CopyWorld(t)

@@ -20,7 +20,8 @@ const (
 	flickrRegions, flickrFeature = 36, 2048
 )
 
-// residentBatches are the parts of the synthetic batches that are resident on a GPU, as those of a training split are.
+// residentBatches are the parts of the synthetic batches that are resident on a GPU, like the parts of a training
+// split.
 type residentBatches struct {
 	models.Resident
 	words, starts []int32 // as Words and Starts; nil where captions are augmented

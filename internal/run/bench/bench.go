@@ -32,10 +32,11 @@ type Request struct {
 	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of
 	// these sizes.
 	WithData bool
-	// 0: those of the data set if it exists, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
+	// 0: the number in the data set if it exists, or of Flickr30K; Vocab 0: the size in Flickr30K, or of
+	// bert-base-uncased.
 	Regions, Feature, Vocab int
-	// Lengths are those of captions, <start> and <end> included, among which the ones of synthetic batches are drawn;
-	// nil: those of Flickr30K.
+	// Lengths are the lengths of captions, <start> and <end> included, among which the ones of synthetic batches are
+	// drawn; nil: the lengths in Flickr30K.
 	Lengths []int32
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data
 	// device.resident decides.
@@ -81,7 +82,7 @@ type Report struct {
 	Warmup      int      `json:"warmup"`
 	FirstStepMS float64  `json:"first_step_ms"` // graph building included
 	// StepMS is from the batch in host memory to the update of the parameters. On a GPU it is from the result of one
-	// step to that of the next, as steps are started ahead; the wait for the loader is part of it there.
+	// step to the result of the next, as steps are started ahead; the wait for the loader is part of it there.
 	StepMS       Spread                `json:"step_ms"`
 	LastLoss     float64               `json:"last_loss"` // of the last step
 	CaptionsPerS float64               `json:"captions_per_s"`
@@ -114,7 +115,7 @@ type bench struct {
 	placement.Setup
 	r       Request
 	rep     Report
-	watch   *stopwatch                    // of the kernels, nil for that of whole steps
+	watch   *stopwatch                    // of the kernels, nil for times of whole steps
 	batches []*data.Batch                 // synthetic
 	opener  func() (device.Device, error) // of the device, where the configuration does not choose it
 	next    int
@@ -195,7 +196,7 @@ func (b *bench) openDevice() (d device.Device, choice placement.Choice, err erro
 	return d, choice, err
 }
 
-// sizes are those of the synthetic batches: what the request does not say is taken from the features of the
+// sizes are the sizes of the synthetic batches: what the request does not say is taken from the features of the
 // configuration's data set if they exist, and is 36 regions of 2048 channels otherwise.
 func (b *bench) sizes() models.Dims {
 	d := models.Dims{Regions: b.r.Regions, Feature: b.r.Feature, Vocab: b.r.Vocab}
@@ -219,7 +220,7 @@ func (b *bench) sizes() models.Dims {
 	return d
 }
 
-// lengths draws those of the captions of a synthetic batch; nil if the request does not give any.
+// lengths draws the lengths of the captions of a synthetic batch; nil if the request does not give any.
 func (b *bench) lengths(seed uint64) (drawn []int32) {
 	s := philox.NewKey(seed, "bench/lengths").Stream(0)
 	for n := len(b.r.Lengths); n > 0 && len(drawn) < b.Cfg.Train.Batch; {

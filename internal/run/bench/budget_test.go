@@ -79,7 +79,7 @@ type budget struct {
 	mb       int // MiB of device memory, the features of four batches included
 }
 
-// budgets are those of fp32, tf32 and bf16. A change that needs more says why; one that needs less lowers them.
+// budgets are for fp32, tf32 and bf16. A change that needs more says why; one that needs less lowers them.
 var budgets = map[string][3]budget{
 	models.VSEPP:  {{236, 1619}, {80, 1638}, {47, 1856}},
 	models.VSRN:   {{1289, 3844}, {1151, 3844}, {569, 4966}},

@@ -14,10 +14,10 @@ import (
 	"vsetrain/train"
 )
 
-// BenchmarkLossesBeside compares the step times of the losses with that of LMH, for each network at its published size:
-// every round does one step with each loss, in turn, on one batch and one model, whose weights stay as drawn: the
-// learning rate is 0. "lseh-%" is the median over rounds of LSEH's time in percent of LMH's, "lseh-±" the standard
-// error of that median (1.25 σ/√n, σ from the quartiles).
+// BenchmarkLossesBeside compares the step times of the losses with the step times with LMH, for each network at its
+// published size: every round does one step with each loss, in turn, on one batch and one model, whose weights stay as
+// drawn: the learning rate is 0. "lseh-%" is the median over rounds of LSEH's time in percent of LMH's, "lseh-±" the
+// standard error of that median (1.25 σ/√n, σ from the quartiles).
 func BenchmarkLossesBeside(b *testing.B) {
 	names := []string{loss.LMH, loss.LSH, loss.LSEH, loss.LUWM}
 	for _, v := range []struct {

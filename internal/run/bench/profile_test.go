@@ -22,7 +22,7 @@ func profileOf(t *testing.T, kind string) (*Profiled, Report) {
 }
 
 // A profile has each kernel of a step with its bytes, operations, time and share of the limits, and their sum. On a GPU
-// the times are those of what it was given for each kernel; the work is the same.
+// the times are the times of what it was given for each kernel; the work is the same.
 func TestProfile(t *testing.T) {
 	own, whole := profileOf(t, "cpu")
 	if len(own.Launches) > 0 {
@@ -49,7 +49,7 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%s: the sum is %+v, of the kernels %+v, the step %v ms", p.Device, s, sum, p.StepMS)
 		}
 	}
-	// Of a GPU they are those of a bound of lengths.
+	// Of a GPU they are the numbers for a bound of lengths.
 	if math.Abs(own.Sum.Flop-1e9*whole.GFlop) > 1 || !(gpu.Sum.Flop >= own.Sum.Flop) {
 		t.Errorf("%v operations on the processor, of whole steps %v, %v on the GPU", own.Sum.Flop, 1e9*whole.GFlop,
 			gpu.Sum.Flop)

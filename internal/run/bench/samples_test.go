@@ -38,8 +38,8 @@ func TestSamples(t *testing.T) {
 	try.Refuses(Samples(t.Context(), r))(t, "40 images do not make 3 subsets that grow by 14")
 }
 
-// Synthetic batches have the sizes of the configuration's data set where that is there, those of Flickr30K elsewhere,
-// and what is asked for.
+// Synthetic batches have the sizes of the configuration's data set where that is there, the sizes of Flickr30K
+// elsewhere, and what is asked for.
 func TestBenchSizes(t *testing.T) {
 	for _, c := range []struct {
 		dir              string

@@ -14,7 +14,7 @@ import (
 	"vsetrain/semantic"
 )
 
-// The sentence vectors of a pretrained encoder are those of PyTorch, whatever the batches.
+// The sentence vectors of a pretrained encoder are the same as from PyTorch, whatever the batches.
 func TestSentenceVectorsOfPyTorch(t *testing.T) {
 	for k, pool := range models.SentencePools {
 		want := readRows(t, filepath.Join(runtest.BertFixture, "vectors_"+pool+".npy"))

@@ -44,7 +44,7 @@ func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Tokeniz
 }
 
 // Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options
-// of a checkpoint in a run directory are those of the run.
+// of a checkpoint in a run directory are taken from the run.
 func Export(from Source, out string, namespace bool) (models.Weights, error) {
 	o := models.ExportOptions{Namespace: namespace}
 	dir, cfg, err := runConfig(from.Checkpoint)

@@ -38,7 +38,7 @@ type Config struct {
 	Track   mlflow.Options     `yaml:"track" doc:"where the records of a run are sent as well"`
 
 	// chosen are the keys whose values a person chose: a flag, a variable or a file that is not a preset set them. Of a
-	// file that has every key, as that of a run, they are those with another value than the default.
+	// file that has every key, as the file of a run, they are those with another value than the default.
 	chosen map[string]bool
 }
 

@@ -32,8 +32,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// ExpandHome replaces ~ at the beginning of a path, alone or before /, by the home directory, as a shell does: that of
-// HOME, or where it is not set, as for a service, that of the user database. Without either it is an error.
+// ExpandHome replaces ~ at the beginning of a path, alone or before /, by the home directory, as a shell does: the
+// value of HOME, or where it is not set, as for a service, from the user database. Without either it is an error.
 func ExpandHome(path string) (string, error) {
 	if path != "~" && !strings.HasPrefix(path, "~/") {
 		return path, nil

@@ -77,7 +77,7 @@ func envLayer(environ []string, p *problems) layer {
 }
 
 // nearNames says which variable may be meant by an unknown one: one that is spelt nearly so, one of the section that it
-// begins with, or those of the keys that it names without their section. It is "" where there is none.
+// begins with, or one of the keys that it names without their section. It is "" where there is none.
 func nearNames(name, text string, names []string) string {
 	word := strings.TrimPrefix(name, envPrefix)
 	short := make([]string, len(names)) // the prefix does not count as likeness

@@ -11,8 +11,8 @@ import (
 // portable are the sections that mean the same on every machine.
 var portable = []string{"version", "seed", "data", "model", "loss", "optim", "train"}
 
-// Portable returns settings as JSON that Load reads, for others to see: those of the named sections, or of all that
-// mean the same on every machine, without the ones that name files.
+// Portable returns settings as JSON that Load reads, for others to see: the settings of the named sections, or of all
+// that mean the same on every machine, without the ones that name files.
 func Portable(c *Config, sections ...string) ([]byte, error) {
 	if len(sections) == 0 {
 		sections = portable
@@ -29,7 +29,7 @@ func Portable(c *Config, sections ...string) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// plain returns a value, or a map of those of a section.
+// plain returns a value, or a map of the values in a section.
 func (f *field) plain(cfg reflect.Value) (value any, err error) {
 	if !f.isSection() {
 		return value, yaml.Unmarshal([]byte(scalar(f.of(cfg))), &value)

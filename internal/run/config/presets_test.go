@@ -126,7 +126,7 @@ var lossRules = map[string]struct {
 
 // Every row of the table is a configuration with the settings that its network, data set and loss have everywhere,
 // under a name that says them. LMH2 and LSEH share the schedule of the LSEH paper, which is how its tables compare
-// them; LMH1 and, with GSMN, LUWM have that of the benchmark.
+// them; LMH1 and, with GSMN, LUWM have the schedule of the benchmark.
 func TestPresets(t *testing.T) {
 	schedules := map[string]Preset{}
 	lr := map[string][4]float64{}

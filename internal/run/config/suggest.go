@@ -114,7 +114,7 @@ func within(words, others []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(others, w) })
 }
 
-// paths are those of the leaves below f that are so.
+// paths are the paths of the leaves below f that are so.
 func (f *field) paths(is func(*field) bool) (paths []string) {
 	f.leaves(func(l *field) {
 		if is(l) {

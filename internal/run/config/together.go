@@ -11,8 +11,8 @@ import (
 
 // Together checks every key that says when or how much something happens against the length of the run and the range
 // of what it is compared with. What leaves nothing of the run is a *Mistake; what never happens, or always, is a
-// warning: of what only delays or limits one where a person chose the value, not a preset. captions are those
-// of the training split; 0 is unknown, and leaves out what depends on them.
+// warning: of what only delays or limits one where a person chose the value, not a preset. captions are the captions of
+// the training split; 0 is unknown, and leaves out what depends on them.
 func (c *Config) Together(captions int) (warnings []error, err error) {
 	r := &reach{c: c, captions: captions, optim: c.Optim, steps: math.MaxInt64, validations: math.MaxInt64}
 	r.optim.Settle(c.Train.Epochs)
@@ -54,7 +54,7 @@ func (r *reach) measure() error {
 		return Mistakef("train.overfit is %d, but an epoch has %d batches of %d captions; expected at most that many",
 			t.Overfit, r.batches, t.Batch)
 	}
-	// the rate would be that of the end at once
+	// the rate would be the rate of the end at once
 	if steps := o.CosineEpochs * r.batches; o.Schedule == train.Cosine && o.WarmupSteps >= steps {
 		return Mistakef("optim.warmup_steps is %d, but the cosine ends after %d steps (optim.cosine_epochs %d of %d "+
 			"steps); expected a shorter warm-up", o.WarmupSteps, steps, o.CosineEpochs, r.batches)

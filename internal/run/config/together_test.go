@@ -217,7 +217,7 @@ func TestTogetherIsWhatHappens(t *testing.T) {
 	}
 }
 
-// trainingCaptions are those of the data sets of presets.
+// trainingCaptions are the captions of the data sets of presets.
 var trainingCaptions = map[string]int{"f30k": 145000, "coco": 566435, "iapr": 17665, "f8k": 30000, "demo": 15000}
 
 // No preset has settings that do not go together, also with the losses that have no row, and a first look of one epoch

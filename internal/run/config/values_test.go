@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The values are those of the written file, key by key.
+// The values are the same as in the written file, key by key.
 func TestValues(t *testing.T) {
 	c := Default()
 	c.Optim.LR = 1e-7

@@ -128,7 +128,7 @@ func quote(s string) string {
 }
 
 // Differences lists the settings, by their keys below key, whose values differ between two structs of one type, as
-// "key was 1, is 2". An empty key is that of the whole configuration.
+// "key was 1, is 2". An empty key is the key of the whole configuration.
 func Differences[T any](key string, was, is T) (out []string) {
 	a, b := reflect.ValueOf(was), reflect.ValueOf(is)
 	fieldsOf(a, key, nil).leaves(func(f *field) {

@@ -169,8 +169,8 @@ func (r *Request) trained(path string) pretrained.Request {
 		Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
-// stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder
-// in the request. Without either, the first matrix says how many images and captions there are.
+// stored loads the score matrices and compares their shapes with the split: the split of the checkpoints, or of the
+// folder in the request. Without either, the first matrix says how many images and captions there are.
 func (r *Request) stored(rep *Report) ([]eval.Member, error) {
 	if len(r.Scores) > 0 && rep.Data == "" && r.Data != "" {
 		s, err := data.Open(r.Data, r.Split, data.OpenOptions{CaptionsPerImage: r.PerImage.Of(r.Split)})

@@ -95,8 +95,8 @@ func TestEnsembleOfDifferentNetworks(t *testing.T) {
 	}
 }
 
-// SAF and SGR learn the pairs they are trained on: recalls of the training split far above those of chance, whose mean
-// over the six is about 14 with 40 images of 5 captions.
+// SAF and SGR learn the pairs they are trained on: recalls of the training split far above recalls of chance, whose
+// mean over the six is about 14 with 40 images of 5 captions.
 func TestPairScorersLearn(t *testing.T) {
 	for _, network := range []string{models.SAF, models.SGR} {
 		t.Run(network, func(t *testing.T) {

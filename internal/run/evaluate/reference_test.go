@@ -22,8 +22,8 @@ import (
 	"vsetrain/models"
 )
 
-// fixtures are those of all networks. score is their best_rsum as a validation score, bf16 how far scores are off with
-// products of bfloat16.
+// fixtures are the checkpoints of all networks. score is their best_rsum as a validation score, bf16 how far scores are
+// off with products of bfloat16.
 var fixtures = []struct {
 	name        string
 	score, bf16 float64

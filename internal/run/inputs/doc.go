@@ -1,3 +1,3 @@
 // Package inputs opens the files that a configuration names: the data set, its vocabulary and its semantic vectors. It
-// finds those of an earlier run again, whose relative paths are seen from elsewhere.
+// finds the files of an earlier run again, whose relative paths are seen from elsewhere.
 package inputs

@@ -24,8 +24,8 @@ func Fingerprint(dir string) (integrity.Marks, error) {
 	return integrity.MarksOf(dir, func(string) bool { return true })
 }
 
-// readFingerprint returns that of the data set that a run began with, nil where it kept none, and which model made the
-// features of its training split, nil where it did not keep that.
+// readFingerprint returns the fingerprint of the data set that a run began with, nil where it kept none, and which
+// model made the features of its training split, nil where it did not keep that.
 func readFingerprint(run string) (integrity.Marks, *Features, error) {
 	path := filepath.Join(run, DataName)
 	b, err := integrity.ReadSealed(path, maxFingerprint, "a fingerprint of data")

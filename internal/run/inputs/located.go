@@ -15,7 +15,7 @@ import (
 // LocateRun makes the relative paths in the configuration of a run, which are seen from the directory where it was
 // started, usable from this process: of data set, vocabulary, semantic vectors, noise index, mined negatives, BERT and
 // word vectors. A path that is not there is looked for in the working directories that env.json records, the latest
-// first. A path that is nowhere stays as it is. The errors are those of reading env.json.
+// first. A path that is nowhere stays as it is. The errors are from reading env.json.
 func LocateRun(dir string, c *config.Config) error {
 	started, err := StartedIn(dir)
 	if err != nil {

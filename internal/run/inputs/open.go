@@ -189,7 +189,7 @@ func AttachSemantics(s *data.Split, o data.Options, l *loss.Options, warn func(e
 
 // OpenSemantics opens the semantic vectors of the captions of a split.
 func OpenSemantics(path string, s *data.Split, warn func(error)) (*semantic.Store, error) {
-	name := filepath.Base(path) // data.Open has looked at those of the data set
+	name := filepath.Base(path) // data.Open has looked at the files of the data set
 	if _, err := integrity.CheckOpen(filepath.Dir(path), name, name+".json"); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ const TokenVariable = "VSETRAIN_LAUNCH_TOKEN"
 // placeVariable holds the place of a process that Join started.
 const placeVariable = "VSETRAIN_LAUNCH_PLACE"
 
-// DefaultPort is that of rank 0 where only MASTER_ADDR is set: torch's.
+// DefaultPort is the port of rank 0 where only MASTER_ADDR is set: torch's.
 const DefaultPort = 29500
 
 // Place is where a process stands among the ranks.

@@ -147,7 +147,7 @@ func (s *store) admit(p *peer) string {
 	return ""
 }
 
-// contradictions names at most three facts of a rank that are not those of rank 0.
+// contradictions names at most three facts of a rank that are not the same as the facts of rank 0.
 func contradictions(zero, other []Fact) (list []string) {
 	values := map[string]string{}
 	for _, f := range other {
@@ -330,7 +330,7 @@ func (s *store) drain(most time.Duration) {
 // errDead is the error of an end that sends nothing any more.
 var errDead = errors.New("sends nothing")
 
-// longest is the size of a first line at most; that of a rank has all settings.
+// longest is the size of a first line at most; the first line of a rank has all settings.
 const longest = 1 << 20
 
 // link is one end of a connection. Its ends hear from each other each tenth of the time after which one counts as dead.

@@ -46,7 +46,7 @@ func Choose(o device.Options, blas string) (device.Device, Choice, error) {
 	return d, c, nil
 }
 
-// Join makes a device that of a rank of a job; nil is one rank. A device that cannot be one is closed.
+// Join makes a device the device of a rank of a job; nil is one rank. A device that cannot be one is closed.
 func Join(d device.Device, j device.Job) (device.Device, error) {
 	own, err := ranks.Join(d, j)
 	if err != nil {

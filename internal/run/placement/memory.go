@@ -79,8 +79,8 @@ func (t *Setup) rehearse(n, longest, semantic int) error {
 	return t.Step.Rehearse(x)
 }
 
-// usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half
-// as long.
+// usualLengths are the lengths of the captions of a batch that memory is planned for: one is as long as any, the others
+// half as long.
 func usualLengths(n, longest int) []int32 {
 	lengths := make([]int32, n)
 	for i := range lengths {

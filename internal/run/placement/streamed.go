@@ -41,8 +41,9 @@ func (t *Setup) Streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions
 	return o
 }
 
-// Stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives those
-// of the next step while it works on one. Where the host has no such memory it returns none, and a warning is said.
+// Stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives the
+// features of the next step while it works on one. Where the host has no such memory it returns none, and a warning is
+// said.
 func (t *Setup) Stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
 	s, ok := device.As[device.Streamer](t.Device)
 	if !ok {

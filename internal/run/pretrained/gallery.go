@@ -19,7 +19,7 @@ func Gallery(checkpoint, dir, split string) (note string, err error) {
 	return note, err
 }
 
-// Takes returns an error where the features that a model makes are not those of the training.
+// Takes returns an error where the features that a model makes are not like the features of the training.
 func (t *Network) Takes(f inputs.Features) error {
 	if origin, note := t.provenance.compare("pictures", f); origin == OtherOrigin {
 		return errors.New(note)
@@ -28,8 +28,8 @@ func (t *Network) Takes(f inputs.Features) error {
 }
 
 // Reads returns an error where a checkpoint cannot read features [.., regions, dim] that a model makes: the size does
-// not fit, the boxes that the network looks at are missing, or those of its training were made by another model. Where
-// that is not known, the note says so.
+// not fit, the boxes that the network looks at are missing, or the features of its training were made by another model.
+// Where that is not known, the note says so.
 func Reads(checkpoint string, regions, dim int, boxes bool, f inputs.Features) (note string, err error) {
 	c, err := models.OpenWeights(checkpoint, nil)
 	if err != nil {

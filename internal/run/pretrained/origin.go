@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/run/inputs"
 )
 
-// Origin says whether the features of a split were made by the model that made those of the training: with another
-// model's the scores mean nothing, although the sizes fit.
+// Origin says whether the features of a split were made by the model that made the features of the training: with
+// another model's the scores mean nothing, although the sizes fit.
 type Origin string
 
 // The origins of features.

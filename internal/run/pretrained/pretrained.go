@@ -248,7 +248,7 @@ func (r *Request) nameFolder(err error) error {
 	return inputs.NameFolder(err, "--data", started)
 }
 
-// Repeated warns of files of an ensemble that hold the same: their mean is that of fewer networks.
+// Repeated warns of files of an ensemble that hold the same: their mean is the mean of fewer networks.
 func Repeated(files []string, warn func(error)) error {
 	for i, a := range files {
 		for _, b := range files[:i] {
@@ -333,7 +333,7 @@ func (t *Network) Close() error {
 }
 
 // FollowNoise gives the captions of the training split the images that the run of the network trained them with
-// (data.noise_index). Other splits, and other data than that of the run, stay as they are.
+// (data.noise_index). Other splits, and other data than the data of the run, stay as they are.
 func (t *Network) FollowNoise() error {
 	began, path := t.Model.Noise, t.Data.NoiseIndex
 	if path == "" || t.Split.Name() != "train" {
@@ -353,8 +353,8 @@ func (t *Network) FollowNoise() error {
 // Digest identifies the captions of the split, so that scores of different data are never mixed.
 func (t *Network) Digest() string { return data.Digest(t.Split) }
 
-// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request. vocab is
-// the vocabulary, "" where the data set has it.
+// dataOptions are the options of the run the checkpoint lies in, or the defaults, with the folder of the request. vocab
+// is the vocabulary, "" where the data set has it.
 func (r *Request) dataOptions(vocab string) (data.Options, error) {
 	o := data.DefaultOptions()
 	dir, ok, err := RunOf(r.Checkpoint)
@@ -388,7 +388,7 @@ func sameFolder(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// tokenizer is that of the file, or that of the data set.
+// tokenizer is from the file, or the tokenizer of the data set.
 func (r *Request) lexicon(file string, o data.Options, m *models.Options) (text.Tokenizer, error) {
 	if file != "" {
 		return inputs.LoadLexicon(file, m)

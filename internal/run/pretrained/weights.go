@@ -33,7 +33,7 @@ func OpenWeights(path string, set []string, warn func(error)) (models.Weights, e
 
 // LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
 // reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
-// The options stay those of the model; warn is told which of them the weights were trained with other values of.
+// The options stay the options of the model; warn is told which of them the weights were trained with other values of.
 func LoadWeights(m *models.Model, path string, v text.Tokenizer, warn func(error)) error {
 	c, err := models.OpenWeights(path, nil)
 	if err != nil { // what the file does not tell, the configuration does

@@ -61,7 +61,7 @@ type StepRecord struct {
 	GPUCelsius       *float64 `json:"gpu_celsius,omitempty"`
 	// Different captions among the hard negatives of all images (train.Negatives).
 	HardCaptions int `json:"hard_captions"`
-	HardImages   int `json:"hard_images"` // different images among those of all captions
+	HardImages   int `json:"hard_images"` // different images among the images of all captions
 	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and
 	// HardImages, and one more where an anchor without a violation was there.
 	ActiveCaptions *int `json:"hard_captions_active,omitempty"`

@@ -18,14 +18,14 @@ import (
 	"vsetrain/lab/try"
 )
 
-// notChecked says why a part of a run may be missing, or that of another run, without being named.
+// notChecked says why a part of a run may be missing, or from another run, without being named.
 var notChecked = map[string]string{
 	".lock":         "names the process that trains",
 	tfevents.Prefix: "curves for TensorBoard; the log has the same numbers",
 	runfs.EnvName:   "machine and command line of the sessions, no result; named where it is missing",
 }
 
-// TestSetsOfParts takes parts of runs away and puts those of other runs, or of another time, in their places. Each is
+// TestSetsOfParts takes parts of runs away and puts parts of other runs, or of another time, in their places. Each is
 // named, whatever a training writes. Which files there are comes from the disk.
 func TestSetsOfParts(t *testing.T) {
 	train := func(set func(c *config.Config)) string {

@@ -152,7 +152,7 @@ type verifier struct {
 	manifests map[string]*integrity.Manifest
 }
 
-// manifest returns that of a folder, nil where there is none or it cannot be read; then it is damaged itself.
+// manifest returns the manifest of a folder, nil where there is none or it cannot be read; then it is damaged itself.
 func (v *verifier) manifest(dir string) *integrity.Manifest {
 	m, ok := v.manifests[dir]
 	if !ok {
@@ -267,7 +267,7 @@ func plainText(path string) error {
 		return err
 	}
 	_, sealed, err := integrity.Unseal(b)
-	if strings.HasSuffix(path, "_extractor.json") { // whose sha256 is that of a model
+	if strings.HasSuffix(path, "_extractor.json") { // whose sha256 is the SHA-256 of a model
 		sealed, err = false, nil
 	}
 	switch {

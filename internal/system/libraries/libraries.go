@@ -233,8 +233,8 @@ func loaderConf(root, name string, depth int) []string {
 	return dirs
 }
 
-// filesIn returns the files in the folders that the pattern names, the best name first, of one name those of the newest
-// folder.
+// filesIn returns the files in the folders that the pattern names, the best name first, of one name the file in the
+// newest folder.
 func filesIn(root, pattern string, files []string) (found []string) {
 	dirs := glob(root, pattern)
 	slices.SortStableFunc(dirs, func(a, b string) int { return compareNumbers(b, a) }) // cuda-12.10 before cuda-12.9

@@ -132,7 +132,7 @@ func started(root string, getenv func(string) string, file string) (next string)
 	return next
 }
 
-// pyenv is the Python that pyenv takes: that of PYENV_VERSION, or of all folders.
+// pyenv is the Python that pyenv takes: from PYENV_VERSION, or of all folders.
 func pyenv(root string, getenv func(string) string, place, name string) string {
 	version, _, _ := strings.Cut(getenv("PYENV_VERSION"), ":")
 	for line := range linesOf(root, filepath.Join(place, "version")) {

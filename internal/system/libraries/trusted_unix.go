@@ -24,7 +24,7 @@ type owners struct {
 	outside int64
 }
 
-// owners are those of a folder.
+// owners are the owners of a folder.
 func (f *Folders) owners(of folder) owners {
 	o := owners{user: uint32(os.Getuid()), outside: -1}
 	if of.packages {

@@ -57,8 +57,8 @@ func TestFindRefusesWhatOthersCanWrite(t *testing.T) {
 	}
 }
 
-// Files belong to root, to the user or to whoever owns the python3 that runs here; a group that may write is that of
-// one of them. In a container, folders of the system may be the machine's.
+// Files belong to root, to the user or to whoever owns the python3 that runs here; a group that may write is the group
+// of one of them. In a container, folders of the system may be the machine's.
 func TestOwners(t *testing.T) {
 	const nobody = 65534
 	for _, c := range []struct {

@@ -50,8 +50,8 @@ var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_se
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is not a Go panic, and hangups are not noticed.
 //
-// That of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another one
-// was killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
+// The handler of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another
+// one was killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
 func Load(path string) (*World, error) {
 	before := handlers()
 	defer func() { // some are replaced as the library is loaded, some by MPI_Init
@@ -99,7 +99,7 @@ func (w *World) Init() error {
 	return err
 }
 
-// Rank is that of this process, of that many, once MPI is started.
+// Rank is the rank of this process, of that many, once MPI is started.
 func (w *World) Rank() (rank, ranks int) { return w.rank, w.ranks }
 
 // table fills the handles of the library's interface.
@@ -230,7 +230,7 @@ func add[T float](dst, all []T) {
 	}
 }
 
-// Broadcast sets x to that of the root.
+// Broadcast sets x to the value of the root.
 func (w *World) Broadcast(x any, root int) error {
 	at, n, mpi := w.values(x)
 	bytes := map[uintptr]uintptr{w.float: 4, w.double: 8}[mpi]
@@ -299,7 +299,7 @@ type sigaction [4]uintptr
 
 const signals = 31
 
-// handlers are those of all signals.
+// handlers are the handlers of all signals.
 func handlers() (all [signals + 1]sigaction) {
 	for s := 1; s <= signals; s++ {
 		action(s, nil, &all[s])

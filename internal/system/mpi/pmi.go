@@ -15,8 +15,8 @@ import (
 
 // Bootstrap lets Init start MPI in processes that no launcher of MPI started: it serves PMI-1, by which the processes
 // of MPICH and its relatives find each other, lines of name=value (MPICH, src/pmi/src/pmi_v1.c), to the library in this
-// process. machines are those of the ranks: processes of one share memory. exchange gives a value to all ranks and
-// returns what each gave; all call it.
+// process. machines are the machines of the ranks: processes of one share memory. exchange gives a value to all ranks
+// and returns what each gave; all call it.
 func Bootstrap(rank int, machines []string, exchange func([]byte) ([][]byte, error)) error {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ const remedy = "install it, for example with 'pip install onnxruntime', or name 
 	"ONNX Runtime in " + Setting
 
 // Search returns the files of the library, the best first: the one that VSETRAIN_ONNXRUNTIME names, and then no other,
-// or those of the loader's path, of conda and of pip's package onnxruntime. Where there is none, the error says what
-// helps. root is "/" except in tests.
+// or the files in the loader's path, of conda and of pip's package onnxruntime. Where there is none, the error says
+// what helps. root is "/" except in tests.
 func Search(root string, getenv func(string) string) ([]string, error) {
 	f := libraries.NewFolders(root, getenv)
 	f.AddLoaderPath()

@@ -13,7 +13,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// The functions of OrtApi, by their place in the struct. Those of version 1 never move.
+// The functions of OrtApi, by their place in the struct. Functions of version 1 never move.
 const (
 	fnGetErrorMessage           = 2
 	fnCreateEnv                 = 3

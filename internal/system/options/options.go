@@ -118,7 +118,7 @@ func checkValue(key string, v reflect.Value, r Rule) *Error {
 }
 
 // Tagged is a struct of options about whose keys other files have something to say, such as the names that they
-// register. MoreTags returns tags of a key, in addition to those of its field.
+// register. MoreTags returns tags of a key, in addition to the tags of its field.
 type Tagged interface {
 	MoreTags(key string) reflect.StructTag
 }

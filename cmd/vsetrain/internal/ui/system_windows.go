@@ -28,7 +28,7 @@ func now() time.Time {
 	return start.Add(time.Duration(n/second)*time.Second + time.Duration(n%second*int64(time.Second)/second))
 }
 
-// showEscapes makes a console obey escape sequences, which that of Windows prints otherwise.
+// showEscapes makes a console obey escape sequences, which the console of Windows prints otherwise.
 func showEscapes(f *os.File) {
 	var mode uint32
 	if h := windows.Handle(f.Fd()); windows.GetConsoleMode(h, &mode) == nil {

@@ -116,7 +116,7 @@ func less(a approx) approx { return approx{v: 1}.plus(approx{-a.v, a.e}) }
 // cell is what the step of a GRU keeps of a unit: the gates r, z and n, and c = W_hn h + b_hn.
 type cell [4]approx
 
-// cellOf is that of a unit in a row of gates, [rows, 4h].
+// cellOf is the value of a unit in a row of gates, [rows, 4h].
 func cellOf(gates []float64, row, unit, h int) (c cell) {
 	for i := range c {
 		c[i].v = gates[(row*4+i)*h+unit]
@@ -142,7 +142,7 @@ func (c cell) after(before approx) approx {
 	return less(c[1]).times(c[2]).plus(c[1].times(before))
 }
 
-// slopes are the gradients [n, r, z, c] of the inputs, from that of the state after the step.
+// slopes are the gradients [n, r, z, c] of the inputs, from the gradient of the state after the step.
 func (c cell) slopes(d, before approx) cell {
 	r, z, m := c[0], c[1], c[2]
 	dn := d.times(less(z)).times(less(m.times(m)))

@@ -61,7 +61,7 @@ func (j *job) wholeNorm(a device.BatchNorm, part, counts driver.Ptr, n, per int,
 	return whole
 }
 
-// BatchNorm computes that kernel. Of several ranks the statistics are those of the batches of all.
+// BatchNorm computes that kernel. Of several ranks the statistics are computed over the batches of all.
 func (d *dev) BatchNorm(a device.BatchNorm) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	y, b, plus := d.pointer(a.Y), d.pointer(a.Bias), d.pointer(a.Plus)

@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// openBLAS takes the first cuBLAS that starts: first those of a CUDA version that the driver supports, as a newer one
-// most often does not start. Where none does, products run on the own kernel, and the device warns.
+// openBLAS takes the first cuBLAS that starts: first the ones of a CUDA version that the driver supports, as a newer
+// one most often does not start. Where none does, products run on the own kernel, and the device warns.
 func (d *dev) openBLAS(paths []string) error {
 	supported, err := d.drv.Version()
 	if err != nil {

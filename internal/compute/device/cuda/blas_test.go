@@ -61,7 +61,7 @@ func TestOtherCuBLAS(t *testing.T) {
 	}
 }
 
-// A GPU without arithmetic of the precision is a warning; where cuBLAS refuses it, products are those of fp32.
+// A GPU without arithmetic of the precision is a warning; where cuBLAS refuses it, products are computed as in fp32.
 func TestPrecisionThatTheGPULacks(t *testing.T) {
 	for _, c := range []struct {
 		precision          string

@@ -20,8 +20,8 @@ type blockCosines struct {
 
 // blockMatch computes block cosines of random nodes, and follows the formulas of blockcontexts.cuh with every rounding
 // of the kernels: weights, keys and their norms are operands, rounded by round, and with roundsRows so are the rows
-// that contexts are multiplied by; everything else is float32. Where the regions cancel, those of an image are x, -x,
-// x/8 and the rest has no weight, so that contexts are x/8 but for what was rounded.
+// that contexts are multiplied by; everything else is float32. Where the regions cancel, the regions of an image are x,
+// -x, x/8 and the rest has no weight, so that contexts are x/8 but for what was rounded.
 func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float64) float64,
 	roundsRows bool) blockCosines {
 	defer c.d.Close()
@@ -149,7 +149,7 @@ func (s *blockCosines) check(t *testing.T, what string) {
 	}
 }
 
-// Block cosines on tensor cores are those of operands rounded to bfloat16 or TF32, in every order of the threads;
+// Block cosines on tensor cores are cosines of operands rounded to bfloat16 or TF32, in every order of the threads;
 // contexts that nearly cancel are exact. Sizes beyond what the kernels take are left to the base kernels, whose bits
 // they have.
 func TestBlockCosinesOnTensorCores(t *testing.T) {

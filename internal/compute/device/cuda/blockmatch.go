@@ -185,7 +185,7 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 	m.pull(d, dRegions, m.regions, regPull, dImgGrams, a.B, rowTiles(a.R)).ptr(0, 0).int(a.R, a.E, rowTiles(a.R))
 }
 
-// rowTiles are those of items of that many rows at most.
+// rowTiles are the tiles of items of that many rows at most.
 func rowTiles(longest int) int { return (max(longest, 1) + itemRows - 1) / itemRows }
 
 // pull begins a call of block_pull.

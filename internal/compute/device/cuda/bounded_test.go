@@ -15,7 +15,7 @@ import (
 // Bounded) give what they give with the lengths themselves. What they write after the last word is zero where it is
 // said to be, whatever memory holds there before.
 //
-// Three long captions among short ones: their squares add up to more than those of the bound.
+// Three long captions among short ones: their squares add up to more than the squares of the bound.
 
 var (
 	boundedLengths = []int32{12, 12, 12, 1, 1, 1, 1, 1}

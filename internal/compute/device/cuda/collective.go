@@ -26,7 +26,7 @@ type job struct {
 // errAborted is the error of all that follows when a rank is gone.
 var errAborted = errors.New("another rank is gone, and the collectives with it were aborted")
 
-// collectiveNames are those of the commands from commandAllReduce on.
+// collectiveNames are the names of the commands from commandAllReduce on.
 var collectiveNames = []string{"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter"}
 
 // divided reports whether there are several ranks.
@@ -401,8 +401,8 @@ func (j *job) scatterHalves(a *device.ReduceScatter, to, from driver.Ptr, n, tai
 	j.send(s)
 }
 
-// shard moves rows between their order and that of the ranks. What is left of to, of room values, becomes zero. Lengths
-// that the host alone knows are those of few items.
+// shard moves rows between their order and the order of the ranks. What is left of to, of room values, becomes zero.
+// Lengths that the host alone knows are lengths of few items.
 func (j *job) shard(a *device.Shard, way int, to, from driver.Ptr, room int) {
 	most := a.Most()
 	if a.Lengths.Host != nil && !a.Lengths.Present() {

@@ -50,7 +50,7 @@ func (m *module) target() (capability int) {
 
 // Launcher is implemented by the devices of this package.
 type Launcher interface {
-	// Launches is how often each kernel for this GPU was started so far, with 0 for those that were not; those of a
+	// Launches is how often each kernel for this GPU was started so far, with 0 for those that were not; kernels of a
 	// recording count once.
 	Launches() map[string]int
 	// Barred are kernels for this GPU that the device does not start here, each with the reason: what the machine

@@ -11,7 +11,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Compile loads every kernel that the GPU can run, once. Precision auto is that of the GPU, with its kernels.
+// Compile loads every kernel that the GPU can run, once. Precision auto is the precision of the GPU, with its kernels.
 func TestCompileAndPrecisionOfAGPU(t *testing.T) {
 	for _, c := range []struct {
 		capability int

@@ -70,7 +70,7 @@ func (s *similarities) cutPacked(w *workspace) {
 	s.contexts.packed, s.contexts.alphas = w.cut(regions), w.cut(weights)
 }
 
-// packedGradFloats is that of the gradient, which sums dRows over groups of images first.
+// packedGradFloats is the room for the gradient, which sums dRows over groups of images first.
 func (s *similarities) packedGradFloats() int {
 	if !s.contexts.on {
 		return 0
@@ -123,8 +123,8 @@ func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 	c.ptr(s.contexts.alphas, s.contexts.packed, s.row(t)).int(t.rows, t.images, s.a.E, s.contexts.steps, per)
 }
 
-// packedSquaresGrad computes z of a tile, whose operands are packed, and from the gradient of z in slopes that of the
-// contexts, in its place, and adds to dRows.
+// packedSquaresGrad computes z of a tile, whose operands are packed, and from the gradient of z in slopes the gradient
+// of the contexts, in its place, and adds to dRows.
 func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, slopes, dRows driver.Ptr) {
 	of, kernel := &s.contexts, "similarity_contexts_grad"
 	if of.small {

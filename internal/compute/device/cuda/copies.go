@@ -10,10 +10,10 @@ import (
 )
 
 // In precision bf16 the operands of large products are read as bfloat16. Memory that holds such operands gets a copy in
-// bfloat16, half as large, in which every element has an index, and a set of the elements whose copies are those of
+// bfloat16, half as large, in which every element has an index, and a set of the elements whose copies are copies of
 // their values. A product rounds what its operands lack (round_copy), so each value is rounded once however many
-// products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam that
-// of the parameters. Of results that nothing but products read they write the copy alone.
+// products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam the
+// copy of the parameters. Of results that nothing but products read they write the copy alone.
 //
 // Whatever else writes to memory takes its range out of the set: uploads, fills, copies and products exactly; of a
 // kernel all parameters that its source declares as pointers to what is not const (kernels.Written), to the end of the
@@ -39,8 +39,8 @@ type copied struct {
 	base  driver.Ptr // of n float32
 	n     int
 	half  driver.Ptr // of n bfloat16; 0 if the GPU had no room: products then read float32
-	same  spans      // elements whose copy is that of their value
-	alone spans      // those of them that are there as copies alone
+	same  spans      // elements whose copy is a copy of their value
+	alone spans      // the ones among them that are there as copies alone
 	gone  spans      // elements that a replay left as copies alone, which are not to be read
 
 	// While calls are recorded: what was copied by them, and what they found copied before.
@@ -255,8 +255,8 @@ func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
 	return d.copyFor(p, n)
 }
 
-// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are those of
-// their values, and stay so.
+// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are copies
+// of their values, and stay so.
 func (d *dev) currentCopy(p driver.Ptr, n int) driver.Ptr {
 	d.settle()
 	m := d.bf16.find(p)

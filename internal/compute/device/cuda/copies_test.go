@@ -34,9 +34,9 @@ func (w watched) Sync() error {
 	return w.Device.Sync()
 }
 
-// No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands
-// that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are widened, and
-// products add up in another order (TestGRUOfWidenedInputs).
+// No kernel writes to memory and leaves the copies of old values behind; and products of copies are the same as
+// products of operands that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are
+// widened, and products add up in another order (TestGRUOfWidenedInputs).
 func TestCopiesOfAllKernels(t *testing.T) {
 	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
@@ -197,7 +197,7 @@ func TestCopiesOfProducers(t *testing.T) {
 	}
 }
 
-// A sum over rows that rounds them too is that of the values, as it is where they are rounded already.
+// A sum over rows that rounds them too is the sum of the values, as it is where they are rounded already.
 func TestColumnSumOfCopiedRows(t *testing.T) {
 	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
@@ -333,7 +333,7 @@ func TestOperandsAlone(t *testing.T) {
 }
 
 // What is written as bfloat16 alone is not a value: whatever reads it as float32 panics, and says so. So does a product
-// that finds no copies, as those of a recording are no longer there after it.
+// that finds no copies, as the copies of a recording are no longer there after it.
 func TestOperandReadAsValue(t *testing.T) {
 	const n, w = 2, 4
 	type world struct {

@@ -334,7 +334,7 @@ func (d *dev) Name() string {
 	return fmt.Sprintf("cuda, %s, %d GB, %s, %s", d.info.Name, d.info.Memory>>30, products, d.precision)
 }
 
-// blasVersion writes that of cuBLAS: 12.8 for 120805.
+// blasVersion writes the version of cuBLAS: 12.8 for 120805.
 func (d *dev) blasVersion() string {
 	return fmt.Sprintf("%d.%d", d.blas.Version()/10000, d.blas.Version()/100%100)
 }

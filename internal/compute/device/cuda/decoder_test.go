@@ -33,7 +33,7 @@ type decoderValues struct {
 	bits                                                 [][]float64 // all of them
 }
 
-// numbers are those of rows for dropout; every fourth row is none.
+// numbers are the numbers of rows for dropout; every fourth row is none.
 func (s decoderCase) numbers(rows int) []int32 {
 	x := make([]int32, rows)
 	for i := range x {

@@ -126,7 +126,7 @@ func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols, piece int) {
 		long(cols).int(piece)
 }
 
-// columnTotal writes the column sums of few rows, those of the columns from split on to rest where that is not 0.
+// columnTotal writes the column sums of few rows, for the columns from split on to rest where that is not 0.
 func (d *dev) columnTotal(dst, rest, x driver.Ptr, rows, cols, split, ld int) {
 	d.start("column_sum", threads, (cols+31)/32, 1, 1).ptr(dst, rest, 0, x).int(rows, cols, split).long(ld).int(rows)
 }

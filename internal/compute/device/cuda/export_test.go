@@ -42,7 +42,7 @@ func CopyAll(d device.Device) {
 	}
 }
 
-// StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
+// StaleCopies returns what is wrong with the first copy that is not a copy of its value, empty where all are.
 func StaleCopies(d device.Device) string {
 	own := own(d)
 	for _, m := range own.bf16.memory {

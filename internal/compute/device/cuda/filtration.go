@@ -88,8 +88,8 @@ func (d *dev) FiltrateGrad(a device.Filtrate) {
 // filterColumns is the largest vector of filter_pairs.
 const filterColumns = 256
 
-// FiltrateSimilarities computes that kernel. W z of all captions lies where their nodes would, that of the words
-// of a tile of images in scratch memory.
+// FiltrateSimilarities computes that kernel. W z of all captions lies where their nodes would, W z of the words of a
+// tile of images in scratch memory.
 func (d *dev) FiltrateSimilarities(of device.FiltrateSimilarities) bool {
 	a, w, c := of.Filtrate, d.similarities(of.Words), d.similarities(of.Captions)
 	if a.Train || a.S > filterColumns || w.rows == 0 {

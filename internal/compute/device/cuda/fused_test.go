@@ -28,9 +28,9 @@ func (b *bench) launches(call func()) int {
 	return emulator.Launches(b.TB) - before
 }
 
-// A step of both directions of a GRU takes one product and one kernel where the parameters lie as those of a network
-// do, one after the other. On tensor cores all steps are one kernel, and the weights one more each way; where blocks do
-// not run at once each step is one.
+// A step of both directions of a GRU takes one product and one kernel where the parameters lie in the order in which
+// the parameters of a network do, one after the other. On tensor cores all steps are one kernel, and the weights one
+// more each way; where blocks do not run at once each step is one.
 func TestLaunchesOfBiGRU(t *testing.T) {
 	const steps = 6
 	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)

@@ -220,15 +220,15 @@ func (l *layer) biases(d *dev) {
 	d.both("gru_bias", l, cols).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(pieces, h)
 }
 
-// widens reports whether the products with the inputs are those of wider rows. Rows of bfloat16 whose number of values
+// widens reports whether the products with the inputs are made with wider rows. Rows of bfloat16 whose number of values
 // is not a multiple of 8, such as the 300 of a word vector, do not begin at multiples of 16 bytes, and results of such
 // a width make no whole tiles: for both cuBLAS takes kernels that are a third as fast.
 func (l *layer) widens(d *dev) bool {
 	return d.blas != nil && l.i%8 != 0 && d.takesHalf(l.directions*l.rows*3*l.h*l.i)
 }
 
-// wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16, those of
-// each direction from row first on and then those in front of it. Columns after the values are 0.
+// wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16, in each
+// direction from row first on and then those in front of it. Columns after the values are 0.
 func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
 	ld = (l.i + 7) / 8 * 8
 	n, p, q := l.rows+l.directions*3*l.h, l.of[0].wih, l.of[1].wih
@@ -256,8 +256,8 @@ func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
 		flag(inFours(l.i, p.dwih, q.dwih, dx))
 }
 
-// multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are
-// a, b and c: as one batch where they lie after those of the first.
+// multiplyBoth runs the product of the first direction and, where there are two, the product of the second, whose
+// operands are a, b and c: as one batch where they lie after the operands of the first.
 func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	if l.directions == 1 {
 		d.multiply(&p)

@@ -18,7 +18,7 @@ type function struct {
 	module   *module
 	written  uint64 // parameters that it may write through
 	shared   int    // bytes of dynamic shared memory that a block may have
-	launched int    // times; those of a recording count once
+	launched int    // times; kernels of a recording count once
 }
 
 // module is the PTX of one source file.
@@ -78,7 +78,7 @@ type notLoaded struct{ *module }
 
 func (e *notLoaded) Error() string { return "the kernels " + e.Name + " are not loaded" }
 
-// launch starts the kernel of a command whose parameters must be those of the PTX.
+// launch starts the kernel of a command whose parameters must be the parameters of the PTX.
 func (f *function) launch(d *dev, c *command) error {
 	if got := c.types[:c.count]; string(got) != f.Parameters {
 		return fmt.Errorf("called with parameters %s, expected %s", got, f.Parameters)
@@ -244,7 +244,7 @@ func headOf(n int, vectors ...driver.Ptr) int {
 	return min(n, int(-(first/4))&3)
 }
 
-// inFours reports whether rows of the given width can be read four values at a time: those of all matrices begin at
+// inFours reports whether rows of the given width can be read four values at a time: the rows of all matrices begin at
 // multiples of 16 bytes.
 func inFours(width int, matrices ...driver.Ptr) bool {
 	all := driver.Ptr(4 * width)

@@ -36,7 +36,7 @@ func adamHyper(step int, beta1, beta2, rate, decay float64) []float64 {
 }
 
 // factored runs the steps, the first two of training and one later on, each on its own factors and with new parameters,
-// and looks for copies that are not those of their values. launched counts the kernels of the last step.
+// and looks for copies that are not equal to their values. launched counts the kernels of the last step.
 func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 	c.t.Helper()
 	defer c.d.Close()
@@ -138,7 +138,8 @@ func (f *factoredCase) check(t *testing.T, what string) {
 
 // Product and Adam in one kernel give what their formulas give (factoredCase.check), in every order of the threads and
 // whatever number of blocks share the tiles. An emulator adds the products of a value in one order everywhere, so the
-// bits are also those of product and Adam one after the other, to which rows of no multiple of four values are left.
+// bits are also the same as from product and Adam one after the other, to which rows of no multiple of four values are
+// left.
 func TestProductAdamOnTensorCores(t *testing.T) {
 	for _, c := range []struct {
 		n, o, i int
@@ -193,9 +194,9 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 	}
 }
 
-// The norm of a product from Gram matrices on tensor cores is that of operands rounded to bfloat16 and sums in float32,
-// in every order of the threads. More rows than a matrix has, and rows of no multiple of eight values, are left to
-// products.
+// The norm of a product from Gram matrices on tensor cores is computed from operands rounded to bfloat16 and sums in
+// float32, in every order of the threads. More rows than a matrix has, and rows of no multiple of eight values, are
+// left to products.
 func TestGramsOnTensorCores(t *testing.T) {
 	for _, c := range []struct {
 		n, o, i  int

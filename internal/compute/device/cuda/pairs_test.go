@@ -202,8 +202,8 @@ func TestPairsInTilesAndOrders(t *testing.T) {
 	}
 }
 
-// The sum of a segment and its greatest value are those of its rows alone: other segments, other columns and the bound
-// of lengths change no bit of them, so that a score does not depend on the tile that it is computed in.
+// The sum of a segment and its greatest value are determined by its rows alone: other segments, other columns and the
+// bound of lengths change no bit of them, so that a score does not depend on the tile that it is computed in.
 func TestSegmentsStandAlone(t *testing.T) {
 	d := open(t, cuda.Options{})
 	defer d.Close()

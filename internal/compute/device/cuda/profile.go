@@ -63,7 +63,7 @@ func (q *queue) profiled(c *command) error {
 	return nil
 }
 
-// name is that of a command as a piece of work of the GPU, empty for what is none.
+// name is the name of a command as a piece of work of the GPU, empty for what is none.
 func (c *command) name() string {
 	switch c.kind {
 	case commandLaunch:

@@ -19,7 +19,7 @@ type queue struct {
 	batch   *batch // being filled
 	work    chan *batch
 	free    chan *batch // those that the owner has done
-	done    chan *batch // those of them that somebody waits for
+	done    chan *batch // the ones among them that somebody waits for
 	failure error       // the first; written by the owner, read after wait
 	staging staging
 	fetches [device.FetchSlots]fetchBuffer

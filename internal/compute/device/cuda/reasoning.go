@@ -51,8 +51,8 @@ func (d *dev) reasoning(a device.GraphReason) (r reasoning) {
 // rowWidth is the width of a row of attention weights, a multiple of four.
 func (r *reasoning) rowWidth() int { return r.longest/4*4 + 4 }
 
-// cut chooses the tiles and gives out the workspace: for each query those of weights, a row of attention weights each,
-// the values of short where products read bfloat16, S bfloat16 each, and those of rows, S floats each; for each image
+// cut chooses the tiles and gives out the workspace: for each query room for weights, a row of attention weights each,
+// the values of short where products read bfloat16, S bfloat16 each, and room for rows, S floats each; for each image
 // the sums of a number of parts. More floats lie behind.
 func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, parts, more int) workspace {
 	if !r.half {

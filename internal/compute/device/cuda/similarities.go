@@ -201,7 +201,7 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 	}
 	pair := z + inner
 	if s.contexts.on {
-		pair += z // its gradient, and then that of the contexts
+		pair += z // its gradient, and then the gradient of the contexts
 	} else {
 		pair += a.E + 1 // contexts and their norms
 	}

@@ -523,8 +523,8 @@ func TestContextsOnTensorCores(t *testing.T) {
 	}
 }
 
-// graphCase is a step of reasoning and its gradient. Both are of given values: those of Out in the gradient, which say
-// where ReLU has a slope, are none that the device computed.
+// graphCase is a step of reasoning and its gradient. Both are of given values: the results of Out in the gradient,
+// which say where ReLU has a slope, are none that the device computed.
 type graphCase struct {
 	b, s                          int
 	x, m, v, w, bias, given, dOut []float64
@@ -576,8 +576,8 @@ func (c *pairCase) graphs(b, s int, first, keep, alone bool) *graphCase {
 // check compares results with what the formulas of reasoning_sm80.cu give for them with every rounding of the kernel:
 // nodes, queries, weights, contexts and their gradients are operands in bfloat16, everything else is float32. Queries
 // that are kept are read as the device gave them. Other operands are rounded from what float32 may give, which leaves
-// one in doubt only near a tie (approx.operand). lengths are those of the captions; nodes after theirs are graphs of
-// their own. Without queries the gradient is that of the base kernels.
+// one in doubt only near a tie (approx.operand). lengths are the lengths of the captions; nodes after theirs are graphs
+// of their own. Without queries the gradient is computed by the base kernels.
 func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool) {
 	t.Helper()
 	s, rows := g.s, len(g.x)/g.s
@@ -601,7 +601,7 @@ func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool)
 		q = operands(exactly(g.bits[1]))
 	}
 	query := rowsOf(q, s)
-	// Rows of attention weights have one value for each row of x; those of other graphs are 0.
+	// Rows of attention weights have one value for each row of x; the weights of other graphs are 0.
 	weights, e := make([]approx, rows*rows), make([]approx, rows*s)
 	dot := func(a matrix, i, j int) approx {
 		var d sum

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// filtered computes filtrations (device.Filtrate), whose statistics are those of a caption with the images of all
+// filtered computes filtrations (device.Filtrate), whose statistics are computed over a caption with the images of all
 // ranks. The logits are normalised here; the kernel of the device computes the rest as in evaluation, with the mean 0
 // and the variance 1.
 type filtered[T float] struct{ *Device }

@@ -12,13 +12,13 @@ import (
 //	μ = Σ n_r μ_r / n    M = Σ M_r + n_r (μ_r - μ)²    M_r = Σ (x - μ_r)²
 //
 // Then each normalises its values as in evaluation. Back, they exchange the sums of dy and dy·x̂; the gradients of
-// weights and biases stay those of a rank's own values, for the ranks add them up with all others. Every rank combines
+// weights and biases stay sums over a rank's own values, for the ranks add them up with all others. Every rank combines
 // in the order of the ranks, in float64, and so comes to the same bits.
 
 // normal computes batch norms.
 type normal[T float] struct{ *Device }
 
-// exchange sends the values of a view to all ranks, and returns those of each.
+// exchange sends the values of a view to all ranks, and returns the values of each.
 func exchange[T float](d *Device, own device.View) (all [][]T) {
 	x := floats[T](d.scratch(gathered, d.ranks*own.N))
 	d.try(func() error { return d.world.AllGather(x, floats[T](own)) })

@@ -2,8 +2,8 @@
 // computes the collectives (device.AllReduce, …) and takes the statistics of batch norms over the batches of all ranks.
 //
 // Nothing but memory of the device goes to another rank: slices of it are kept alive by its buffers. Large values go in
-// pieces, whose sizes depend on those of the values and on the number of ranks alone, since sums of floats depend on
-// where they are cut.
+// pieces, whose sizes depend on the sizes of the values and on the number of ranks alone, since sums of floats depend
+// on where they are cut.
 package ranks
 
 import (
@@ -29,7 +29,7 @@ type World interface {
 	ReduceScatter(dst, src any) error
 	// AllToAll sets piece r of dst to what rank r has in its src as the piece of this rank. It moves bits as they are.
 	AllToAll(dst, src []float32) error
-	// Broadcast sets x to that of rank root.
+	// Broadcast sets x to the value of rank root.
 	Broadcast(x any, root int) error
 }
 
@@ -42,7 +42,7 @@ func IsRank0(j device.Job) bool {
 	return rank == 0
 }
 
-// Broadcast sets x on all ranks of a job to that of rank 0.
+// Broadcast sets x on all ranks of a job to the value of rank 0.
 func Broadcast(j device.Job, x []float32) error {
 	rendezvous, ok := j.(device.Rendezvous)
 	if !ok {
@@ -59,8 +59,8 @@ func Broadcast(j device.Job, x []float32) error {
 	return err
 }
 
-// Join makes a device that of a rank of a job: one that sends values by itself (device.Joiner), or one that computes in
-// memory of the host. A job of nil is one rank.
+// Join makes a device the device of a rank of a job: one that sends values by itself (device.Joiner), or one that
+// computes in memory of the host. A job of nil is one rank.
 func Join(d device.Device, j device.Job) (device.Device, error) {
 	if j == nil {
 		return d, nil
@@ -246,7 +246,7 @@ func (d *Device) scratch(which, n int) device.View {
 	return d.room[which].Slice(0, n)
 }
 
-// pick copies the values of one rank out of those of all.
+// pick copies the values of one rank out of the values of all.
 func pick[T float](shard device.Shard, own, all []T) {
 	shard.Each(func(rank, n int) {
 		if rank == shard.Rank {
@@ -325,7 +325,7 @@ func scatter[T float](d *Device, shard device.Shard, own, all []T) {
 }
 
 // scatterHalves is scatter of values that are rounded to bfloat16, of which two are sent as one float32. Every rank
-// adds those of all in their order, in float32.
+// adds the values of all in their order, in float32.
 func scatterHalves(d *Device, shard device.Shard, own, all []float32) {
 	s := streamsOf(shard, all)
 	s.pieces(false, func(from, n int) {

@@ -36,7 +36,7 @@ type Gemm struct {
 // Compute is how a product rounds its operands; sums are float32.
 type Compute int
 
-// The values are those of cublasComputeType_t.
+// The values are the ones of cublasComputeType_t.
 const (
 	Compute32F  Compute = 68 // the operands as they are
 	ComputeBF16 Compute = 75 // operands rounded to bfloat16

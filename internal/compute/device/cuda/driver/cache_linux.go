@@ -16,7 +16,8 @@ const cachePath = "CUDA_CACHE_PATH"
 
 // cacheKernels gives the driver a folder for compiled kernels where it would have none. It keeps them below HOME; where
 // that cannot be written, every start of the program would compile all kernels again. Another folder takes its place:
-// the user's cache folder, or one below that of temporary files which nobody else can write to. It comes before cuInit.
+// the user's cache folder, or one below the folder of temporary files which nobody else can write to. It comes before
+// cuInit.
 func cacheKernels(getenv func(string) string, setenv func(name, value string) error) error {
 	if getenv(cachePath) != "" || getenv("CUDA_CACHE_DISABLE") == "1" {
 		return nil

@@ -40,7 +40,7 @@ func openCompilers(libcuda string) (problem error) {
 	return problem
 }
 
-// foldersOf are those of a library: of its name, and of the file that this is a link to.
+// foldersOf are the folders of a library: of its name, and of the file that this is a link to.
 func foldersOf(library string) []string {
 	dirs := []string{filepath.Dir(library)}
 	if file, err := filepath.EvalSymlinks(library); err == nil && filepath.Dir(file) != dirs[0] {

@@ -44,7 +44,7 @@ type Info struct {
 // MIG reports whether the GPU is a part of one that is divided (Multi-Instance GPU).
 func (i Info) MIG() bool { return strings.Contains(i.Name, " MIG ") }
 
-// Mode says how many processes may use a GPU at once. The values are those of CUcomputemode.
+// Mode says how many processes may use a GPU at once. The values are the ones of CUcomputemode.
 type Mode int
 
 // Modes of a GPU, as nvidia-smi -c sets them.
@@ -80,7 +80,7 @@ const MaxParameters = 32
 
 // Driver is what the device needs of libcuda.
 type Driver interface {
-	// Version is that of the CUDA version the driver supports: 12080 for 12.8.
+	// Version is the CUDA version that the driver supports: 12080 for 12.8.
 	Version() (int, error)
 	Devices() (int, error)
 	Info(device int) (Info, error)

@@ -83,20 +83,20 @@ func Fault(err error) bool {
 	return false
 }
 
-// OutOfMemory reports whether an error is that of an allocation on a full device.
+// OutOfMemory reports whether an error is from an allocation on a full device.
 func OutOfMemory(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codeOutOfMemory
 }
 
-// NoDevice reports whether an error is that of a driver without a GPU.
+// NoDevice reports whether an error is from a driver without a GPU.
 func NoDevice(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codeNoDevice
 }
 
-// Refused reports whether an error is that of a launch or a recording which the driver does not take, though the GPU
-// has no fault: too many blocks at once, not permitted, not supported, or not in a recording.
+// Refused reports whether an error is from a launch or a recording which the driver does not take, though the GPU has
+// no fault: too many blocks at once, not permitted, not supported, or not in a recording.
 func Refused(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && slices.Contains([]int{720, 800, 801, 900, 901}, e.Code)
@@ -107,7 +107,7 @@ type unloadable struct{ error }
 
 func (e *unloadable) Unwrap() error { return e.error }
 
-// NoDriver reports whether an error is that of a file that is not a driver, so that another one may be: a stub, or what
+// NoDriver reports whether an error is about a file that is not a driver, so that another one may be: a stub, or what
 // cannot be loaded.
 func NoDriver(err error) bool {
 	var e *Error
@@ -137,8 +137,8 @@ func blasError(err error, code int) bool {
 	return errors.As(err, &e) && strings.HasPrefix(e.Call, "cublas") && e.Code == code
 }
 
-// BLASOutOfMemory reports whether an error is that of cuBLAS on a full device.
+// BLASOutOfMemory reports whether an error is from cuBLAS on a full device.
 func BLASOutOfMemory(err error) bool { return blasError(err, codeBLASAlloc) }
 
-// NotSupported reports whether an error is that of a product which cuBLAS does not compute on this GPU.
+// NotSupported reports whether an error is from a product which cuBLAS does not compute on this GPU.
 func NotSupported(err error) bool { return blasError(err, codeNotSupported) }

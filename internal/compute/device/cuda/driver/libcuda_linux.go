@@ -195,8 +195,8 @@ func (d *libcuda) Info(i int) (Info, error) {
 	return info, err
 }
 
-// identity is what tells a GPU from the others of the machine: its number in NVIDIA's tools is another one than that of
-// libcuda.
+// identity is what tells a GPU from the others of the machine: its number in NVIDIA's tools is another one than the
+// number in libcuda.
 func (d *libcuda) identity(dev uintptr) (uuid, bus string, err error) {
 	if err := d.call(&d.fn.cuDeviceGetUuid_v2, uintptr(unsafe.Pointer(&d.out.text[0])), dev); err != nil {
 		return "", "", err

@@ -24,7 +24,7 @@ type NCCLID struct{ Internal [128]byte }
 type Communicator interface {
 	// AllReduce sets x to the sum of x of all ranks.
 	AllReduce(x Ptr, n int, s Stream) error
-	// Broadcast sets x to that of rank root.
+	// Broadcast sets x to the value of rank root.
 	Broadcast(x Ptr, n, root int, s Stream) error
 	// Reduce sets dst of rank root to the sum of src of all ranks.
 	Reduce(dst, src Ptr, n, root int, half bool, s Stream) error
@@ -45,7 +45,7 @@ type Communicator interface {
 // oldestNCCL is the version that a library has at least.
 const oldestNCCL = 21400
 
-// VersionOfNCCL writes that of NCCL: 2.21.5 for 22105.
+// VersionOfNCCL writes the version of NCCL: 2.21.5 for 22105.
 func VersionOfNCCL(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
 // ncclVariables are variables of the environment that the library reads when it is loaded. Without

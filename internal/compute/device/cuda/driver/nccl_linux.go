@@ -55,7 +55,7 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 func (n *nccl) Path() string { return n.path }
 func (n *nccl) Version() int { return n.version }
 
-// said is the error of a result of a call, nil where it is that of success.
+// said is the error of a result of a call, nil where it is the result of success.
 func (n *nccl) said(call string, code int32) error {
 	const inProgress = 7 // ncclInProgress: no error, but of a call that has not ended
 	if code == 0 || code == inProgress {

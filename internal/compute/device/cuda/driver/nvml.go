@@ -24,7 +24,7 @@ type Process struct {
 type Monitor interface {
 	State() (State, error)
 	// Processes are those with a context on the GPU that the caller may see, this one too where it has one. Their
-	// numbers are those of the host, also in a container, so a process cannot tell which of them is itself.
+	// numbers are the numbers of the host, also in a container, so a process cannot tell which of them is itself.
 	Processes() ([]Process, error)
 	// Driver is the version of the driver: 580.159.03.
 	Driver() (string, error)

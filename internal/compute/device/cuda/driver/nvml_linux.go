@@ -63,8 +63,8 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 	optional(&n.utilization, "nvmlDeviceGetUtilizationRates")
 	optional(&n.temperature, "nvmlDeviceGetTemperature") // which NVML 13 calls deprecated
 	optional(&n.power, "nvmlDeviceGetPowerUsage")
-	// Drivers 535.43 to 535.86 fill entries of processes that are larger than those of all others. They are told by
-	// what they export (XuehaiPan/nvitop#89), and not asked.
+	// Drivers 535.43 to 535.86 fill entries of processes that are larger than the entries of all others. They are told
+	// by what they export (XuehaiPan/nvitop#89), and not asked.
 	var other entry
 	larger := optional(&other, "nvmlDeviceGetConfComputeMemSizeInfo") &&
 		!optional(&other, "nvmlDeviceGetRunningProcessDetailList")

@@ -10,7 +10,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// gpus are those of the emulated driver, as libcuda describes them.
+// gpus are the GPUs of the emulated driver, as libcuda describes them.
 func gpus(t *testing.T) (both [2]driver.Info) {
 	t.Helper()
 	d, err := driver.Open(emulator.Library(t))

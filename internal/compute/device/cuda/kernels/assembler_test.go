@@ -25,7 +25,8 @@ var update = flag.Bool("update", false, "write registers.tsv anew")
 // registersFile holds what NVIDIA's assembler says of every kernel: registers of a thread, by compute capability.
 const registersFile = "registers.tsv"
 
-// architectures are those of Turing, Ampere, Hopper and Blackwell GPUs, the last that of Blackwell cards for desktops.
+// architectures are the architectures of Turing, Ampere, Hopper and Blackwell GPUs, the last the architecture of
+// Blackwell cards for desktops.
 var architectures = []int{75, 80, 90, 100, 120}
 
 // spilled are the bytes that a thread stores into memory for want of registers, by kernel and architecture.
@@ -40,7 +41,7 @@ var spilled = map[string]string{
 }
 
 // The assembler that a driver holds too accepts every kernel for every architecture it is made for. No kernel spills
-// registers into memory but those of spilled, and the registers of each are those of registers.tsv.
+// registers into memory but the ones in spilled, and the registers of each are listed in registers.tsv.
 func TestAssembler(t *testing.T) {
 	ptxas := findAssembler(t)
 	out := try.Get(exec.Command(ptxas, "--version").Output())(t)
@@ -111,7 +112,7 @@ func TestAssembler(t *testing.T) {
 // ofPTX says of which PTX the registers are.
 func ofPTX() string { return fmt.Sprintf(", of PTX with the SHA-256 %x", sha256.Sum256(archive)) }
 
-// The registers are those of the committed PTX: TestAssembler, which takes long, counted them.
+// The registers are the registers of the committed PTX: TestAssembler, which takes long, counted them.
 func TestRegistersAreOfThePTX(t *testing.T) {
 	b := try.Get(os.ReadFile(registersFile))(t)
 	if line, _, _ := strings.Cut(string(b), "\n"); !strings.Contains(line, ofPTX()) {

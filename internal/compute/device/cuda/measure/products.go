@@ -113,7 +113,7 @@ func values(n int, seed uint32) []float32 {
 	return x
 }
 
-// difference is that of some elements of C from A·B.
+// difference is the difference of some elements of C from A·B.
 func difference(a, b, c []float32, n int) float64 {
 	most, largest := 0.0, 0.0
 	for s := range samples {
