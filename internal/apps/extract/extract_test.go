@@ -122,7 +122,7 @@ func digest(t *testing.T, dir string) string {
 	return strings.Join(all, "\n")
 }
 
-// Features, boxes and sizes are the same as of the cells, in the order of the ids.
+// Features, boxes and sizes belong to the cells, in the order of the ids.
 func TestRun(t *testing.T) {
 	x, out := open(t, model(t, t.TempDir(), described)), t.TempDir()
 	r := request(folder(t, 5), out)

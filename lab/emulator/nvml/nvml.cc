@@ -1,8 +1,8 @@
 // The part of NVML that vsetrain calls, for the GPUs of the emulated driver. It numbers them the other way round than
 // the driver does, as NVML numbers those that CUDA_VISIBLE_DEVICES hides too: only UUID and bus tell which is which.
 // EMULATED_NVML_USED (bytes of GPU 0), EMULATED_NVML_BUSY (per cent), EMULATED_NVML_LOST and EMULATED_NVML_MIG (the
-// first GPU is a part of one, which has a name of its own and tells its memory alone) in the environment of the process
-// are read with every call.
+// first GPU is a part of one, which has its own name and tells its memory alone) in the environment of the process are
+// read with every call.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

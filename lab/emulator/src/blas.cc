@@ -14,7 +14,7 @@ enum { kFloat32 = 68, kFast16F = 74, kFast16BF = 75, kFastTF32 = 77 };
 struct Handle { void* stream = nullptr; bool lent = false; };  // lent: has memory of the caller's
 void emu_enqueue(void* stream, std::function<void()> work);
 bool emu_ready(), emu_records(void* stream);
-// settings: so many handles are refused; products of bfloat16 are; those that add a bias in the same kernel are
+// settings: that many handles are refused; products of bfloat16 are; those that add a bias in the same kernel are
 long emu_no_blas, emu_no_half, emu_no_bias;
 
 // rounded is an operand as the tensor cores take it: 7 bits of mantissa for bf16, 10 for TF32.
@@ -51,7 +51,7 @@ struct Matrix {
   }
 };
 
-// gemm adds the terms of each element in their order, those of 8 rows at a time as one vector of the host.
+// gemm adds the terms of each element in their order, the terms of 8 rows at a time as one vector of the host.
 static void gemm(bool ta, bool tb, int m, int n, int k, float alpha, Matrix a, int64_t a0, int64_t lda, Matrix b,
                  int64_t b0, int64_t ldb, float beta, Matrix c, int64_t c0, int64_t ldc, int compute) {
   typedef float Rows __attribute__((vector_size(32)));

@@ -126,7 +126,7 @@ static __attribute__((noinline, cold)) void race(const char* what, const char* o
 }
 
 // look_together is look for blocks that run at once, without note compare. Each has its own shared memory, in the same
-// place: what another one did there does not matter. A read that comes behind those before takes their place; of others
+// place: what another one did there does not matter. A read that comes after those before takes their place; of others
 // the greatest number is kept, and as the epoch their row of the grid, 0 of several.
 static __attribute__((noinline)) void look_together(Shadow& s, bool write, const char* where, bool note) {
   const Position p = position;

@@ -1,13 +1,13 @@
 // The part of libcuda that vsetrain calls, on the host.
 //
-// A module image is the PTX itself: names and parameters of its entries are read from it and must be those of the
-// kernels compiled by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses. After a
-// fault in a kernel every call of the process fails with the same error, as on a GPU; cuGetErrorString then tells what
-// happened, and the setting mend begins a new process. With defer set to 1, work waits in its stream until somebody
-// waits for it or frees memory, so that memory reused too early shows; where it is the host's, the copy from it fails.
-// A stream that waits for an event makes another one go on up to that event, no further. With 2 all streams but the
-// first of a context work at once, unless they wait for an event. So what two streams do to the same memory without an
-// event between them happens in the wrong order with one of the two.
+// A module image is the PTX itself: names and parameters of its entries are read from it and must be the parameters of
+// the kernels compiled by g++. Every call from a thread without the context fails, as do sizes that a GPU refuses.
+// After a fault in a kernel every call of the process fails with the same error, as on a GPU; cuGetErrorString then
+// tells what happened, and the setting mend begins a new process. With defer set to 1, work waits in its stream until
+// somebody waits for it or frees memory, so that memory reused too early shows; where it is the host's, the copy from
+// it fails. A stream that waits for an event makes another one go on up to that event, no further. With 2 all streams
+// but the first of a context work at once, unless they wait for an event. So what two streams do to the same memory
+// without an event between them happens in the wrong order with one of the two.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

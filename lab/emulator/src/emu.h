@@ -14,7 +14,7 @@
 #define __device__
 #define __global__
 #define __launch_bounds__(...)
-// Shared memory lies in a section of its own: it is filled with NaN before each block, and its accesses are checked for
+// Shared memory lies in its own section: it is filled with NaN before each block, and its accesses are checked for
 // races.
 #define __shared__ static __attribute__((section("vse_shared")))
 #define VSE_INLINE static inline __attribute__((always_inline))

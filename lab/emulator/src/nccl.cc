@@ -1,4 +1,4 @@
-// The part of NCCL that vsetrain calls, between processes of one machine, each with a GPU of its own.
+// The part of NCCL that vsetrain calls, between processes of one machine, each with its own GPU.
 //
 // Ranks map a file of /dev/shm, which the id names, each with room for a piece of its values. A collective is work in
 // its stream, recorded or not: each rank copies a piece in, all wait, each takes what it needs, sums in the order of

@@ -38,7 +38,7 @@ KERNEL planted_two_adders(float* y) {
   if (threadIdx.x == 0) y[0] += 1;
 }
 
-// Two threads write the two halves of each word, which is no mistake.
+// Two threads write the two halves of each word, which is not a mistake.
 KERNEL planted_halves(bf16* y) {
   y[threadIdx.x] = 1;
 }
@@ -60,8 +60,8 @@ KERNEL planted_half_barrier(float* y) {
   y[threadIdx.x] = 1;
 }
 
-// y [16, 8] = A B of x, A [16, 8] and B [8, 8], in TF32: of operands that are rounded, or left as they are, which is no
-// mistake that the emulator finds.
+// y [16, 8] = A B of x, A [16, 8] and B [8, 8], in TF32: of operands that are rounded, or left as they are, which is
+// not a mistake that the emulator finds.
 KERNEL planted_tf32(float* y, const float* x, int rounds) {
   int g = threadIdx.x / 4, t = threadIdx.x % 4;
   float c[4] = {0, 0, 0, 0}, v[6] = {x[8 * g + t],       x[8 * g + 64 + t],   x[8 * g + t + 4],
@@ -72,7 +72,7 @@ KERNEL planted_tf32(float* y, const float* x, int rounds) {
   UNROLL for (int i = 0; i < 4; i++) y[8 * (g + i / 2 * 8) + 2 * t + i % 2] = c[i];
 }
 
-// Each block writes a value, and behind a barrier of the grid reads that of the next block.
+// Each block writes a value, and after a barrier of the grid reads the value of the next block.
 VSE_INLINE void pass_on(float* y, int n) {
   int next = (blockIdx.x + 1) % gridDim.x;
   if (threadIdx.x == 0) y[(n + 1) % 2 * gridDim.x + blockIdx.x] = y[n % 2 * gridDim.x + next] + 1;

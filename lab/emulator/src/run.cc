@@ -74,7 +74,7 @@ struct Block {
   uint32_t number;
   uint16_t epoch;
   std::vector<uint32_t> seen;  // by block: up to which number what it did comes before what this one does now
-  std::vector<uint32_t> all;   // up to which number of any block that is so, and of those of each row of the grid
+  std::vector<uint32_t> all;   // up to which number of any block that is so, and of the blocks of each row of the grid
   std::map<const uint32_t*, size_t> read;  // by counter: which of its values was read last, or made
   std::vector<char> shared;    // while others run
   bool done;
@@ -91,7 +91,7 @@ static void (*body_call)(void**);
 static void** body_parameters;
 static uint64_t random_state = 88172645463325252ull;
 
-// go_on lets the next lane run that can, and behind the last one the scheduler. It saves where the caller stands.
+// go_on lets the next lane run that can, and after the last one the scheduler. It saves where the caller stands.
 static void go_on(void** caller) {
   while (turn < lanes && failure.empty()) {
     const int i = base + turns[turn++];

@@ -12,7 +12,7 @@ extern Order order;  // of threads within a block, and of blocks
 struct Position { uint32_t first, block; uint16_t thread, epoch; };
 extern Position position;
 
-// Extent is how a kernel is launched: with so many bytes of dynamic shared memory, and together where all its blocks
+// Extent is how a kernel is launched: with that many bytes of dynamic shared memory, and together where all its blocks
 // run at once.
 struct Extent { Dim grid, block; unsigned shared; bool together; };
 static const unsigned kMostShared = 227 << 10;  // of a block
@@ -33,7 +33,7 @@ void fresh_shared(unsigned dynamic);
 void save_shared(std::vector<char>& to);
 void restore_shared(const std::vector<char>& from);
 
-// Of blocks that run at once, which have a new number behind each release. before reports whether what the block of a
+// Of blocks that run at once, which have a new number after each release. before reports whether what the block of a
 // number did comes before what the running one does now, all_before whether all did that up to that number, of a row of
 // the grid or, with 0, of the whole; own whether that is the running block; row counts from 1.
 extern bool together;

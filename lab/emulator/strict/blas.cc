@@ -15,7 +15,7 @@ struct Preference { uint64_t workspace = 0; uint32_t alignments[4] = {256, 256, 
 struct Found { uint64_t algorithm[8], workspace; int state; float waves; int reserved[4]; };
 
 namespace {
-Handle* lent;  // cublasLt is given the workspace with every product: it must be that of cuBLAS
+Handle* lent;  // cublasLt is given the workspace with every product: it must be the workspace of cuBLAS
 std::set<void*> described;  // what cublasLt must be told to forget
 
 // matrix checks count column-major matrices, the first at p.
@@ -121,7 +121,7 @@ API Status cublasLtMatmulAlgoGetHeuristic(int*, Operation* o, Layout* a, Layout*
   *found = {{(uint64_t)o, p->alignments[0], p->alignments[1], p->alignments[2], p->alignments[3]}, p->workspace};
   return *count = 1, kOK;
 }
-// Real kernels fail where a bias is no multiple of 16 bytes, or the result a single row or of single products.
+// Real kernels fail where a bias is not a multiple of 16 bytes, or the result a single row or of single products.
 API Status cublasLtMatmul(int*, Operation* o, const float*, Address a, Layout* la, Address b, Layout* lb, const float*,
                           Address c, Layout* lc, Address d, Layout* ld, const Found* found, Address space, size_t bytes,
                           Stream* s) {

@@ -83,7 +83,7 @@ bool busy() {
   return false;
 }
 
-// use orders work of a stream behind what other streams do with the memory.
+// use orders work of a stream after what other streams do with the memory.
 void use(Stream* s, Allocation& a, const std::string& what) {
   for (auto& u : a.users)
     if (u.first != s && s->seen[u.first] < u.second && done[u.first] < u.second)

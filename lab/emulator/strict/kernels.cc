@@ -48,13 +48,13 @@ std::map<std::string, int> registers_of(const Gpu& g) {
   return found;
 }
 
-// after returns the number behind a word of a text, and otherwise if it is not there.
+// after returns the number after a word of a text, and otherwise if it is not there.
 int after(const std::string& text, const char* word, int otherwise) {
   size_t at = text.find(word);
   return at == text.npos ? otherwise : (int)lround(10 * atof(text.c_str() + at + strlen(word)));
 }
 
-// shared_of is the static shared memory of a kernel: of its variables, and of those of its file that it names.
+// shared_of is the static shared memory of a kernel: of its variables, and of the variables of its file that it names.
 int shared_of(const std::string& ptx, const std::string& code) {
   int sum = 0;
   const std::string word = ".shared .align ";

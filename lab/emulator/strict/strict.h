@@ -3,9 +3,9 @@
 // was never recorded, work of two streams on the same memory with no event between it, a graph that uses memory which
 // was freed since. Problems of full size take a second.
 //
-// A violation is a line in the file that STRICT_CUDA_LOG names, and strict_violations() returns those of this process.
-// When the context is released the counts of all calls follow there. STRICT_CUDA_CAPABILITY chooses one of the GPUs in
-// kernels.cc, and strict_gpu() another one.
+// A violation is a line in the file that STRICT_CUDA_LOG names, and strict_violations() returns the violations of this
+// process. When the context is released the counts of all calls follow there. STRICT_CUDA_CAPABILITY chooses one of the
+// GPUs in kernels.cc, and strict_gpu() another one.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -6,12 +6,12 @@ enum { kAhead = 4, kPiece = 256 };  // values that a thread asks for before it w
 #define AHEAD(k, n) for (int k = threadIdx.x & 31; k < (n); k += 32 * kAhead)
 #define EACH_OF(j, k, n) for (int j = 0; j < kAhead; j++) if ((k) + 32 * j < (n))
 
-// ahead reads the next kAhead values of a lane, 0 behind the last.
+// ahead reads the next kAhead values of a lane, 0 after the last.
 VSE_INLINE void ahead(float* v, const float* x, int k, int n) {
   for (int j = 0; j < kAhead; j++) v[j] = k + 32 * j < n ? x[k + 32 * j] : 0;
 }
 
-// column reads the next kAhead values of a column of rows of width values, 0 behind row n.
+// column reads the next kAhead values of a column of rows of width values, 0 after row n.
 VSE_INLINE void column(float* v, const float* x, int i, int n, int width) {
   for (int j = 0; j < kAhead; j++) v[j] = i + j < n ? x[(i64)(i + j) * width] : 0;
 }

@@ -36,7 +36,7 @@ VSE_INLINE i64 place(int i, int c, int channels, int inner) {
   return (o * channels + c) * inner + (i - o * inner);
 }
 
-// ahead reads the next kAhead values of a thread from position i on, 0 behind the last.
+// ahead reads the next kAhead values of a thread from position i on, 0 after the last.
 VSE_INLINE void ahead(float* v, const float* x, int i, Lanes l, int channels, int inner) {
   for (int k = 0; k < kAhead; k++) v[k] = i + k * l.step < l.end ? x[place(i + k * l.step, l.c, channels, inner)] : 0;
 }
@@ -131,8 +131,8 @@ VSE_INLINE Totals totals_of(const double* whole, int ranks, int rank, int channe
   return t;
 }
 
-// own is what a rank tells, from part of its pieces. Where counts is null, there are so many items with most regions at
-// most.
+// own is what a rank tells, from part of its pieces. Where counts is null, there are that many items with most regions
+// at most.
 KERNEL batch_norm_whole(double* own, const double* part, const int* counts, int items, int most, int count,
                         int channels, int pieces, int per, int sums) {
   int pads = 0;

@@ -98,9 +98,9 @@ VSE_INLINE void contexts_(float* match, float* context, const Row* row_of, const
     UNROLL for (int i = 0; i < kEach; i++) v[i] = steps && kEach * p + i < n ? norm[i * blocks] : 0;
     lengths[own][part][p] = T::word(v);
   }
-  // Weights go through shared memory as operands A, of which a thread reads those of six pairs of keys: neighbouring
-  // lanes have neighbouring keys, or neighbouring rows, as the weights lie. Those of the next kRows rows are on their
-  // way while these are multiplied.
+  // Weights go through shared memory as operands A, of which a thread reads the weights of six pairs of keys:
+  // neighbouring lanes have neighbouring keys, or neighbouring rows, as the weights lie. The weights of the next kRows
+  // rows are on their way while these are multiplied.
   int own_row = of_regions ? lane : 4 * part + lane / 8, own_key = 2 * (of_regions ? part : lane % 8);
   int row0 = blockIdx.z * per * kRows, last = row0 + per * kRows;
   if (last > rows) last = rows;

@@ -8,7 +8,7 @@ enum {
   kTile = 16,
   kDepth = 32,
   kFour = 4,     // blocks of the vectors that a thread of match_pairs_grad works on at once
-  kSome = 16,    // those of match_gram_grad (Go: gramBlocks)
+  kSome = 16,    // the blocks of match_gram_grad (Go: gramBlocks)
   kRows = 32,    // of an item, of a block of block_grams and block_pull (Go: itemRows)
   kWidth = 64    // columns of a block of block_pull (Go: pullWidth)
 };
@@ -105,7 +105,7 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
 // word of no caption. A thread works on kFour blocks of the vectors at once: it reads A and Z of all of them, makes
 // Σ_l g_l α_l meanwhile, with the Gram matrices of the word in shared memory, and only then writes A. Z is written when
 // all of it is read, as rows of it share sectors: in place, a store soon in front of the read of its neighbours, or
-// behind a read that is on its way, holds up all accesses.
+// after a read that is on its way, holds up all accesses.
 KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha,
                         const float* beta, const float* grams, const float* word_dot, const float* word_square,
                         const float* region_dot, const float* region_square, const int* of, const int* starts,
@@ -192,7 +192,7 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
 
 // dG^b_jl = Σ ds·α_j·α_l over one of the parts of the regions of a group, for the blocks of every caption: part [parts,
 // as grams]. A block makes 16 × 16 sums for kSome blocks of nodes, so that α is read once for them; blockIdx.z says
-// which of the sums, and of which part. What part is to be written begins size floats behind the one before. dG is
+// which of the sums, and of which part. What part is to be written begins size floats after the one before. dG is
 // symmetric: what lies above the diagonal is made below it, in tiles of the diagonal by the first threads.
 KERNEL match_gram_grad(float* part, const float* alpha, const float* region_square, const int* starts,
                        const i64* squares, int all, int image, int columns, int r, int blocks, int tiles, int parts,

@@ -1,9 +1,9 @@
-// Captions whose words are rows one behind the other, without padding: where they begin, and which rows hold equal
+// Captions whose words are rows one after the other, without padding: where they begin, and which rows hold equal
 // words.
 #include "common.cuh"
 
 // starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for
-// rows behind the last; order lists the captions, the longest first, equal ones in turn. A block for each c.
+// rows after the last; order lists the captions, the longest first, equal ones in turn. A block for each c.
 KERNEL caption_tables(i64* squares, int* starts, int* of, int* order, const int* lengths, int n, int rows) {
   int c = blockIdx.x, own = c < n ? lengths[c] : 0;
   double sum = 0, square = 0, ahead = 0;  // of whole numbers

@@ -33,7 +33,7 @@ KERNEL column_sum(float* dst, float* rest, bf16* copy, const float* x, int rows,
   sum_columns(dst, rest, copy, x, rows, cols, split, ld, per);
 }
 
-// The sums of two matrices, or of one: those of the pieces of x1 lie behind those of x0.
+// The sums of two matrices, or of one: the sums of the pieces of x1 lie after the sums of x0.
 KERNEL column_sum_both(float* dst, bf16* copy0, bf16* copy1, const float* x0, const float* x1, int rows, int cols,
                        int per) {
   int second = blockIdx.z;

@@ -108,8 +108,8 @@ VSE_INLINE u32 two_(float x, float y) { return (u32)bf16_of(x) | (u32)bf16_of(y)
 VSE_INLINE float bf16_value(bf16 h) { return as_float((u32)h << 16); }
 
 // e^x as internal/compute/vec computes it (Cephes, S. L. Moshier): x = k·ln 2 + r, a polynomial of degree 7 for e^r.
-// Beyond the float32 range the argument is clamped; NaN stays. power_ is that of an x within, with its k; fall_ is e^x
-// for x <= 0 alone, which takes half the instructions, and takes NaN for the least.
+// Beyond the float32 range the argument is clamped; NaN stays. power_ is the power of an x within, with its k; fall_ is
+// e^x for x <= 0 alone, which takes half the instructions, and takes NaN for the least.
 VSE_INLINE float power_(float x, float k) {
   float r = x - k * 0.693359375f;
   r -= k * -2.12194440e-4f;

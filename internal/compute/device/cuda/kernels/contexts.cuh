@@ -6,8 +6,8 @@
 //
 // A block makes the contexts of a tile of 16 words or of two with the images of a group in turn; a warp has kColumns
 // columns of them. A lane has eight neighbouring values of a row: column 32q + 8t + 2j + i of an image is column 2t + i
-// of tile 4q + j. The operands of a step are asked for when those of the step before are used, the first of the next
-// image before the last values are written. The kernels *_small do with half the shared memory.
+// of tile 4q + j. The operands of a step are asked for when the operands of the step before are used, the first of the
+// next image before the last values are written. The kernels *_small do with half the shared memory.
 #pragma once
 #define VSE_THREADS 512
 #include "mma.cuh"
@@ -61,8 +61,8 @@ VSE_INLINE void pack_(u32* regions, u32* weights, const float* images_, const fl
   }
 }
 
-// Operands are those of a lane in the next step, for one or two tiles of 16 words, and where those of the step behind
-// lie; of the second tile so many words on.
+// Operands are the operands of a lane in the next step, for one or two tiles of 16 words, and where the operands of the
+// next step lie; of the second tile that many words on.
 template <int tiles> struct Operands {
   const u32 *weights, *regions;
   int second;
@@ -84,7 +84,7 @@ template <int tiles> VSE_INLINE void fetch_(Operands<tiles>* o, bool more) {
   next_(o);
 }
 
-// Of the tiles of words of the block, of which the last may lie behind all rows, with the images from b on.
+// Of the tiles of words of the block, of which the last may lie after all rows, with the images from b on.
 template <int tiles>
 VSE_INLINE Operands<tiles> operands_(const u32* weights, const u32* regions, i64 b, int rows, int images, int steps) {
   Operands<tiles> o;
@@ -97,8 +97,8 @@ VSE_INLINE Operands<tiles> operands_(const u32* weights, const u32* regions, i64
 }
 
 // x = α V for the words of the block and the columns of the warp, with the next image, whose first operands are
-// fetched; those of the image behind are still to be. squares are the sums of squares of the lane, of rows g, g + 8 and
-// so on.
+// fetched; the operands of the next image are still to be. squares are the sums of squares of the lane, of rows g, g +
+// 8 and so on.
 template <class T, int tiles>
 VSE_INLINE void contexts_(float (*x)[kTiles][4], float* squares, Operands<tiles>* o, int steps) {
   UNROLL for (int i = 0; i < tiles; i++)
@@ -151,8 +151,8 @@ VSE_INLINE void row_sums(float* low, float* high, Parts part) {
 }
 
 // Group is what a block does, n words with the images [b, last), and what a lane has of it: the words g, g + 8 and so
-// on, of which word g begins at at, with eight columns and eight more, 32 behind; there are so many of each word from
-// the first of them on, 0 where there is no word. A tile has fewer than 2³¹ values.
+// on, of which word g begins at at, with eight columns and eight more, 32 further on; there are that many of each word
+// from the first of them on, 0 where there is no word. A tile has fewer than 2³¹ values.
 template <int tiles> struct Group { int n, b, last, there[2 * tiles], at; };
 
 template <int tiles> VSE_INLINE Group<tiles> group_(int rows, int images, int per, int e) {
@@ -189,9 +189,9 @@ VSE_INLINE void give_(float* row, const Eight<float>& v, int k, int e) {
 }
 VSE_INLINE void give_(bf16* row, const float* v, int k, int e) { write_eight_halves(row, v, k, e); }
 
-// What a lane keeps in shared memory, as there are no registers for it, four values at a time, those of all threads
-// side by side: eight values of a word that it has and eight more, and behind all of the block so many times others
-// (Go: contextShared).
+// What a lane keeps in shared memory, as there are no registers for it, four values at a time, the values of all
+// threads side by side: eight values of a word that it has and eight more, and after all of the block that many times
+// others (Go: contextShared).
 DYNAMIC_SHARED(Four, kept);
 VSE_INLINE Four* kept_(int side, int q) { return kept + (4 * side + 2 * q) * VSE_THREADS + threadIdx.x; }
 VSE_INLINE Eight<float> word_(int side, int q) {
@@ -234,7 +234,7 @@ VSE_INLINE void squares_(V* z, const u32* weights, const u32* regions, const flo
 }
 
 // From dz, in its place, the gradient of the contexts, and z; and of every group -Σ_images dd, [groups, rows, e]. These
-// sums are kept first; the words are kept inside behind them, or read from memory again and again where a block has no
+// sums are kept first; the words are kept inside after them, or read from memory again and again where a block has no
 // room for them. What a thread reads of dz it alone writes.
 template <class T, bool inside, class V>
 VSE_INLINE void squares_grad_(V* z, V* dz, float* drows, const u32* weights, const u32* regions, const float* c,

@@ -1,9 +1,9 @@
-// Rows of a batch whose items are dealt in turn to ranks (device.Deal): item i is that of rank i mod ranks.
+// Rows of a batch whose items are dealt in turn to ranks (device.Deal): item i is the item of rank i mod ranks.
 #include "common.cuh"
 
-// Rows of width values move between `all`, which has those of all items in their order, and `dealt`, which has those of
-// one rank behind those of the one before, most values apart. An item has lengths rows, or one where lengths is null. A
-// block for each item, and one more for what is left of `to` behind the last row, up to room values: zeros.
+// Rows of width values move between `all`, which has the rows of all items in their order, and `dealt`, which has the
+// rows of one rank after the rows of the one before, most values apart. An item has lengths rows, or one where lengths
+// is null. A block for each item, and one more for what is left of `to` after the last row, up to room values: zeros.
 //
 //   way 0: all from dealt.
 //   way 1: dealt from all; what is left stays as it is.

@@ -7,7 +7,7 @@
 //   back      the slopes of the gates · their products with the weights of states and contexts · the gradient of the
 //             attention as far as query and context go · its product with the weights of the query
 //
-// What steps add up to the gradients of regions and keys takes one more kernel behind them (decoder_sums). A block of
+// What steps add up to the gradients of regions and keys takes one more kernel after them (decoder_sums). A block of
 // the products has some units and a part of the sequences, in every step the same, with its columns of the weights in
 // shared memory.
 #include "gru.cuh"
@@ -26,9 +26,9 @@ enum {
   kColumn = 12,   // values of a column that a thread asks for before it waits
 };
 
-// The weights as operands, one matrix behind the other, and 0 for arrived. Forward: [4h, h], the gates r, z, n and the
+// The weights as operands, one matrix after the other, and 0 for arrived. Forward: [4h, h], the gates r, z, n and the
 // query of the state, and [3h, h], the gates of the context. Back: [h, 3h], the state of the slopes hn, r, z; [h, 3h],
-// the context of r, z, n; [h, h], the state of the query. Rows of wih lie in apart, those of attend width apart.
+// the context of r, z, n; [h, h], the state of the query. Rows of wih lie in apart, the rows of attend width apart.
 KERNEL decoder_weights(bf16* to, const float* whh, const float* wih, const float* attend, u32* arrived, int h, int in,
                        int width, int back) {
   if (blockIdx.x + threadIdx.x == 0) *arrived = 0;
@@ -84,7 +84,7 @@ VSE_INLINE void products_(float* part, const bf16* operand, const Columns<column
   }
 }
 
-// Masks are those of the dropout of contexts, whose rows have numbers. factor 0 is no dropout.
+// Masks are the masks of the dropout of contexts, whose rows have numbers. factor 0 is not dropout.
 struct Masks {
   const int *step, *numbers;
   u32 key0, key1, limit;
@@ -98,13 +98,13 @@ VSE_INLINE float dropped_(const Masks& m, float x, i64 row, int k) {
   return f == 0 ? 0 : x * f;
 }
 
-// lane_ reads what a lane has of a row of h values, 0 behind it.
+// lane_ reads what a lane has of a row of h values, 0 after it.
 VSE_INLINE void lane_(float* v, const float* x, int h) {
   int lane = threadIdx.x & 31;
   UNROLL for (int j = 0; j < kLane; j++) v[j] = lane + 32 * j < h ? x[lane + 32 * j] : 0;
 }
 
-// column_ reads the next kColumn values of a column of r rows of h values from row i on, 0 behind them.
+// column_ reads the next kColumn values of a column of r rows of h values from row i on, 0 after them.
 VSE_INLINE void column_(float* v, const float* x, int i, int r, int h) {
   UNROLL for (int j = 0; j < kColumn; j++) v[j] = i + j < r ? x[(i64)(i + j) * h] : 0;
 }
@@ -150,11 +150,11 @@ VSE_INLINE void attend_(float* weights, float* context, bf16* operand, const flo
   __syncthreads();  // w has been read
 }
 
-// All steps forward. The gates hold W_i x + b_i of the words. state_columns and context_columns are those of
+// All steps forward. The gates hold W_i x + b_i of the words. state_columns and context_columns are the columns of
 // decoder_weights, state and context_operand [b, h], in tiles, b rounded up to 16, what the last step left for them.
 //
 // Three barriers a step take four accesses of the L2 cache each. A multiprocessor gets some 13 kB from that cache in a
-// turn: the operands of its sequences, and keys and values of its own.
+// turn: the operands of its sequences, and its own keys and values.
 KERNEL decoder_steps(float* gates, float* y, float* prev, float* query, float* weights, float* context,
                      const float* keys, const float* values, const float* vector, const float* initial,
                      const float* bhh, const bf16* state_columns, const bf16* context_columns, bf16* state,
@@ -203,8 +203,8 @@ KERNEL decoder_steps(float* gates, float* y, float* prev, float* query, float* w
   }
 }
 
-// attend_back_ makes the gradients of the scores and of the query of sequence q, also as an operand, from that of its
-// context: a block.
+// attend_back_ makes the gradients of the scores and of the query of sequence q, also as an operand, from the gradient
+// of its context: a block.
 VSE_INLINE void attend_back_(float* dscores, float* dquery, bf16* operand, const float* dcontext, const float* keys,
                              const float* values, const float* query, const float* vector, const float* weights,
                              i64 row, int q, int b, int r, int h) {
@@ -240,10 +240,10 @@ VSE_INLINE void attend_back_(float* dscores, float* dquery, bf16* operand, const
   __syncthreads();  // dots and w have been read
 }
 
-// The gradients of all steps. Blocks of blockIdx.y 0 have states, those of 1 contexts. carry [b, h], 0 where a sequence
-// has no step, becomes the gradient of the initial states; the gates become the gradients of their inputs, n, r, z, hn;
-// dcontext, dscores and dquery are those of every row. columns are those of decoder_weights, slopes [b, 4h], of
-// hn, r, z, n, and query_operand [b, h] lie in tiles.
+// The gradients of all steps. Blocks of blockIdx.y 0 have states, the blocks of 1 contexts. carry [b, h], 0 where a
+// sequence has no step, becomes the gradient of the initial states; the gates become the gradients of their inputs, n,
+// r, z, hn; dcontext, dscores and dquery are the gradients of every row. columns are the columns of decoder_weights,
+// slopes [b, 4h], of hn, r, z, n, and query_operand [b, h] lie in tiles.
 KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores, float* dquery, const float* prev,
                      const float* dy, const float* keys, const float* values, const float* query, const float* vector,
                      const float* weights, const bf16* columns, bf16* slopes, bf16* query_operand, u32* arrived,
@@ -303,8 +303,8 @@ KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores
   }
 }
 
-// The gradients of keys, values and vector, from those of all steps: a block for each sequence (blockIdx.y) and its
-// columns.
+// The gradients of keys, values and vector, from the gradients of all steps: a block for each sequence (blockIdx.y) and
+// its columns.
 KERNEL decoder_sums(float* dkeys, float* dvalues, float* dvector, const float* keys, const float* query,
                     const float* vector, const float* weights, const float* dscores, const float* dcontext,
                     const int* starts, int steps, int r, int h) {

@@ -4,8 +4,8 @@
 //   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W, left in these
 //   factors
 //
-// The statistics of a caption are those of all its nodes with all images: a block for each caption. Everything else is
-// done by a warp for each node or pair b·C + c.
+// The statistics of a caption are computed over all its nodes with all images: a block for each caption. Everything
+// else is done by a warp for each node or pair b·C + c.
 #include "pairs.cuh"
 
 // Mean, inverse deviation and variance of each caption, or with train = 0 the running ones. Of several ranks own is
@@ -258,9 +258,10 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
   }
 }
 
-// dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that
-// of β. Of several ranks a first call leaves dz as it is and writes what this one tells, own: the number of its images,
-// and the sums of the gradients of β and along γ for each caption. A second one reads those of all ranks, whole.
+// dz from the gradient of γ·BN + β in the same place; sums [3, C] are the sums of dz, of the gradient along γ and of
+// the gradient of β. Of several ranks a first call leaves dz as it is and writes what this one tells, own: the number
+// of its images, and the sums of the gradients of β and along γ for each caption. A second one reads the sums of all
+// ranks, whole.
 KERNEL filter_statistics_grad(float* dz, double* sums, double* own, const double* whole, const float* z,
                               const float* mean, const float* inv, const float* gamma, const int* first, int captions,
                               int images, int nodes, int train, int ranks) {

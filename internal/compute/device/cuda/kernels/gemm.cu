@@ -1,4 +1,4 @@
-// Matrix products where cuBLAS is missing: C = alpha·op(A)·op(B) + beta·C + bias, row-major, and the bias added behind
+// Matrix products where cuBLAS is missing: C = alpha·op(A)·op(B) + beta·C + bias, row-major, and the bias added after
 // cuBLAS.
 #include "vector.cuh"
 

@@ -1,6 +1,6 @@
 // The norm of a gradient that is a product, ‖dyᵀ x‖² = Σ (dy dyᵀ)∘(x xᵀ), of factors in bfloat16 with up to 128 rows
 // (device.SumSquaresFactored): blocks make what slices of the columns give of the two Gram matrices on tensor cores,
-// and a kernel behind them adds the slices and multiplies.
+// and a kernel after them adds the slices and multiplies.
 //
 // Of the matrices, which are symmetric, six tiles of 32 x 64 values hold the lower half. A warp makes one of them. In
 // which order the depth is added does not matter to a sum, so the lane 4g + t has values 8t to 8t + 7 of row g of an

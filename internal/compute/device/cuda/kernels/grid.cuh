@@ -23,7 +23,7 @@ VSE_INLINE u32 load_acquire(const u32* at) {
 
 // grid_barrier is the n-th barrier of all threads of a grid of two dimensions, counted from 1. arrived counts the
 // blocks that have come to any of them; it is 0 before the launch. It has two halves: what a block writes between them
-// no other block may read behind the barrier, and it takes no time of those that wait. grid_wait may be that of some
+// no other block may read after the barrier, and it takes no time of those that wait. grid_wait may be the wait of some
 // blocks, with a counter of their own.
 VSE_INLINE void grid_arrive(u32* arrived) {
   __syncthreads();

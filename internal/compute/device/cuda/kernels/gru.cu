@@ -3,7 +3,7 @@
 #include "pairs.cuh"
 #include "vector.cuh"
 
-// Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
+// Rows at and after continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
 // the step.
 KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const float* before, const float* bias, int n,
                 int continued, int h) {
@@ -23,7 +23,7 @@ KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const 
   }
 }
 
-// Rows at and behind carried start from the gradient of the final state (final, may be null: 0). dy may be null.
+// Rows at and after carried start from the gradient of the final state (final, may be null: 0). dy may be null.
 KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float* dy, const float* final, int n,
                      int carried, int h) {
   EACH(i, (i64)n * h) {
@@ -113,13 +113,13 @@ KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, 
   }
 }
 
-// y = (y + other)/2 for the words; rows behind them become zero.
+// y = (y + other)/2 for the words; rows after them become zero.
 KERNEL gru_mean(float* y, const float* other, const int* starts, int steps, int h, i64 n) {
   i64 words = (i64)starts[steps] * h;
   EACH(i, n) y[i] = i < words ? 0.5f * y[i] + 0.5f * other[i] : 0;
 }
 
-// Zeroes the rows behind the words, of values of both directions.
+// Zeroes the rows after the words, of values of both directions.
 KERNEL gru_tails(float* x0, float* x1, const int* starts, int steps, int width, i64 n) {
   float* x = blockIdx.y ? x1 : x0;
   i64 first = (i64)starts[steps] * width;
@@ -136,7 +136,7 @@ KERNEL gru_final(float* final, const float* y, const int* lengths, const int* st
 }
 
 // The bias gradients from the column sums of the pieces [pieces, 4H] of the gates' gradients: dbhh = sums[H:], dbih = (r,
-// z, n). The sums of both directions lie one behind the other.
+// z, n). The sums of both directions lie one after the other.
 KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int pieces, int h) {
   float *dbih = blockIdx.y ? dbih1 : dbih0, *dbhh = blockIdx.y ? dbhh1 : dbhh0;
   sums += (i64)blockIdx.y * pieces * 4 * h;
@@ -152,9 +152,9 @@ KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const fl
   }
 }
 
-// Operands in bfloat16 whose rows are wider than those of the values: to [n, ld] gets the rows of x [rows, in] and those
-// of the weights [h3, in] of each direction, from row first on and then those in front of it. Columns from in on are 0.
-// aligned says that rows of values begin at multiples of 16 bytes.
+// Operands in bfloat16 whose rows are wider than the rows of the values: to [n, ld] gets the rows of x [rows, in] and
+// the rows of the weights [h3, in] of each direction, from row first on and then those in front of it. Columns from in
+// on are 0. aligned says that rows of values begin at multiples of 16 bytes.
 KERNEL gru_operands(bf16* to, const float* x, const float* w0, const float* w1, int rows, int h3, int in, int ld,
                     int first, int n, int aligned) {
   int lane = threadIdx.x % 32;
@@ -178,8 +178,8 @@ KERNEL gru_operands(bf16* to, const float* x, const float* w0, const float* w1, 
 }
 
 // The way back to rows of in values, from results with rows of ld: the gradients of the weights of each direction are
-// those of dw [directions, h3, ld] from row first on and then those in front of it, dx [n - directions·h3, in] is the
-// sum of the parts [directions, rows, ld] of the directions.
+// the gradients in dw [directions, h3, ld] from row first on and then those in front of it, dx [n - directions·h3, in]
+// is the sum of the parts [directions, rows, ld] of the directions.
 KERNEL gru_results(float* dw0, float* dw1, float* dx, const float* dw, const float* parts, int directions, int rows,
                    int h3, int in, int ld, int first, int n, int aligned) {
   int lane = threadIdx.x % 32;

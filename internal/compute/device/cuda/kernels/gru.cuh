@@ -5,8 +5,8 @@
 // Gates are the gates of a unit and its state after the step.
 struct Gates { float r, z, m, after; };
 
-// gates_ takes the inputs of the gates: those of r and z whole, that of n without the part c = W_hn h + b_hn that r
-// scales.
+// gates_ takes the inputs of the gates: the inputs of r and z whole, the input of n without the part c = W_hn h + b_hn
+// that r scales.
 VSE_INLINE Gates gates_(float r, float z, float n, float c, float before) {
   Gates g;
   g.r = sigmoid_(r);
@@ -16,7 +16,8 @@ VSE_INLINE Gates gates_(float r, float z, float n, float c, float before) {
   return g;
 }
 
-// Slopes are the gradients of the inputs of the gates, dh that of c, from that of the state after the step.
+// Slopes are the gradients of the inputs of the gates, dh the gradient of c, from the gradient of the state after the
+// step.
 struct Slopes { float dn, dr, dz, dh; };
 
 VSE_INLINE Slopes slopes_(float d, float r, float z, float m, float c, float before) {

@@ -1,6 +1,7 @@
 // A GRU of at most 32 units over a packed batch, all steps in one kernel (device.GRU; gru.cu has one step of a
 // larger one). A warp, which is a block, has one sequence (blockIdx.x) in one direction (blockIdx.y); lane k has unit k
-// and keeps its weights in registers. In precision bf16 weights, states and slopes are rounded as those of a product.
+// and keeps its weights in registers. In precision bf16 weights, states and slopes are rounded like the operands of a
+// product.
 #include "gru.cuh"
 #include "vector.cuh"
 

@@ -26,7 +26,7 @@ enum {
 template <class T> struct BackSizes { enum { kSlopes = 16 * T::kEach, kBack = kSlopes / 8 }; };
 
 // The weights as operands, of directions blockIdx.y: to [rows, columns] = whh, transposed where it says so. n counts
-// groups of values of 16 bytes. arrived [2] becomes 0, for the barriers of the kernel behind.
+// groups of values of 16 bytes. arrived [2] becomes 0, for the barriers of the next kernel.
 template <class T>
 VSE_INLINE void weights_(typename T::Value* to, const float* whh0, const float* whh1, u32* arrived, int rows,
                          int columns, int transposed, i64 n) {
@@ -67,8 +67,8 @@ VSE_INLINE Forward<T> forward_of_(float* gates, float* y, float* prev, const typ
 }
 
 // forward_ is a step when n of all steps are done. to and from [2, b, h], in tiles, b rounded up to 16, are the states
-// after and before it. At the last step the rows of prev behind the words become zero. The gates of all tiles are made
-// together, so that a thread has several on their way. Where arrived is not null, the block comes to the barrier behind
+// after and before it. At the last step the rows of prev after the words become zero. The gates of all tiles are made
+// together, so that a thread has several on their way. Where arrived is not null, the block comes to the barrier after
 // the step once the states are written, before gates and prev, which no other block reads.
 template <class T>
 VSE_INLINE void forward_(const Forward<T>& f, typename T::Value* to, const typename T::Value* from, float* part,
@@ -143,8 +143,8 @@ VSE_INLINE void step_(float* gates0, float* gates1, float* y0, float* y1, float*
 }
 
 // All steps forward, whose states lie in even and odd in turn. The blocks run at once; between two steps is a barrier
-// of those of a direction, which four accesses of the L2 cache one after the other take. The other direction has its
-// many sequences when this one has few, so neither waits for it. Shared memory: weights and parts.
+// of the blocks of a direction, which four accesses of the L2 cache one after the other take. The other direction has
+// its many sequences when this one has few, so neither waits for it. Shared memory: weights and parts.
 template <class T>
 VSE_INLINE void steps_(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1,
                        typename T::Value* even, typename T::Value* odd, const typename T::Value* weights,
@@ -164,7 +164,7 @@ VSE_INLINE void steps_(float* gates0, float* gates1, float* y0, float* y1, float
 }
 
 // Back is what the steps of a direction in the opposite order are of: where its slopes lie among all, and the units of
-// the thread, k and 16 units behind.
+// the thread, k and 16 units further on.
 template <class T> struct Back {
   float *gates, *carry;
   const float *prev, *dy, *final;
@@ -187,8 +187,8 @@ VSE_INLINE Back<T> back_of_(float* gates, const float* prev, float* carry, const
 
 // back_ is the gradient of a step. to and from [2, b, 3h], in tiles, are the slopes of this step and of the one before;
 // carry [2, b, h] is z times the gradient of the state. The gates become the gradients of the gate inputs, at the last
-// step with zeros behind the words. dy is scaled; it and final may be null. What a thread needs of its own outputs is
-// on its way while it multiplies. Where arrived is not null, the block comes to the barrier behind the step before it
+// step with zeros after the words. dy is scaled; it and final may be null. What a thread needs of its own outputs is on
+// its way while it multiplies. Where arrived is not null, the block comes to the barrier after the step before it
 // writes the gates.
 template <class T>
 VSE_INLINE void back_(const Back<T>& f, typename T::Value* to, const typename T::Value* from, float* part,

@@ -1,5 +1,5 @@
-// Items whose rows lie one behind the other: captions by their tables (captions.cu), or, where starts is null, images
-// of n rows each.
+// Items whose rows lie one after the other: captions by their tables (captions.cu), or, where starts is null, images of
+// n rows each.
 #pragma once
 #include "common.cuh"
 

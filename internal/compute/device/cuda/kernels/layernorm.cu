@@ -17,7 +17,7 @@ VSE_INLINE int quad_(int j) { return (threadIdx.x & 31) + 32 * j; }
 #define KEPT(j, d) UNROLL for (int j = 0; j < kKept && 128 * j < (d); j++)
 #define MORE(j, d) for (int j = kKept; 4 * quad_(j) < (d); j++)
 
-// read_ reads four q of the d values x of a row; those behind them are 0.
+// read_ reads four q of the d values x of a row; those after them are 0.
 template <bool aligned> VSE_INLINE Four read_(const float* x, int q, int d) {
   Four v = {0, 0, 0, 0};
   if (aligned) return 4 * q < d ? four(x + 4 * q) : v;

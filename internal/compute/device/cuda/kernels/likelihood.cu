@@ -4,7 +4,7 @@
 
 enum { kAhead = 8 };  // values that a thread asks for before it waits
 
-// ahead reads what a thread has of the next values of a row of v from i on, the first value in place of those behind.
+// ahead reads what a thread has of the next values of a row of v from i on, the first value in place of those after it.
 VSE_INLINE void ahead(float* y, const float* x, int i, int v) {
   UNROLL for (int k = 0; k < kAhead; k++) y[k] = x[i + k * (int)blockDim.x < v ? i + k * (int)blockDim.x : 0];
 }

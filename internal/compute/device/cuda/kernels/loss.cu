@@ -3,7 +3,7 @@
 // Of hinges both sides are one launch; the blocks of the rows write the gradient, to which loss_finish adds what the
 // hardest negatives alone get. The sides of LUWM are separate launches, rows first: each block writes the gradient of
 // its own row, then each block of the columns adds to its own column. Bookkeeping is optional (null). Sums are double,
-// hinges float, so that ties are those of the scores.
+// hinges float, so that ties are the ties of the scores.
 #include "common.cuh"
 
 // Whether (w, k) comes before (v, i) in the order of hardest negatives: NaN first, then the greater value, then the
@@ -125,8 +125,8 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
 }
 
 // The diagonal of the gradient and the loss [3], every part multiplied by scale; parts as hinge_sides writes them. With
-// hard each hardest negative gets 1: those of the rows, which lie in different rows, then those of the columns. One
-// block.
+// hard each hardest negative gets 1: the negatives of the rows, which lie in different rows, then the negatives of the
+// columns. One block.
 KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale, int hard) {
   double row = 0, column = 0;
   const double *rows = parts, *columns = parts + 3 * (i64)n;

@@ -71,7 +71,7 @@ struct TF32 {
 typedef u32 Quad __attribute__((vector_size(16)));
 
 // Eight neighbouring values from column k on of a row of e, a multiple of 8, that begins at a multiple of 16 bytes; 0
-// behind the row.
+// after the row.
 VSE_INLINE void read_eight(float* v, const float* row, int k, int e) {
   Four x = {0, 0, 0, 0}, y = x;
   if (k < e) x = four(row + k), y = four(row + k + 4);

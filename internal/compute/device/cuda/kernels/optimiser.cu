@@ -3,7 +3,7 @@
 
 // partial[block] = Σ x² over what the block reads, in a fixed order: float within sixteen values that a thread asks for
 // before it waits, double across. The first head of the n values and what is left at the end are read one by one;
-// behind head x lies at a multiple of 16 bytes.
+// after head x lies at a multiple of 16 bytes.
 KERNEL sum_squares(double* partial, const float* x, i64 head, i64 n) {
   i64 fours = (n - head) / 4, tail = head + 4 * fours, all = (i64)gridDim.x * blockDim.x;
   const Four zero = {0, 0, 0, 0};
@@ -49,7 +49,7 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
 
 // Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (adam.cuh). Where clip is NaN
 // nothing changes. copy, p rounded, may be null; it lies as p does. Four values are read at once, but for the first
-// head of them and what is left at the end: behind head all lie at multiples of four values, and so do rows where there
+// head of them and what is left at the end: after head all lie at multiples of four values, and so do rows where there
 // are several.
 KERNEL adam(bf16* copy, float* p, float* m, float* v, const float* g, const float* hyper, const float* clip,
             float beta1, float c1, float beta2, float c2, float eps, int legacy, i64 head, i64 n,

@@ -11,11 +11,11 @@
 #include "mma.cuh"
 
 // A block has kRows of the weight and kColumns of them at a time; shared memory has kDepth rows of both factors (Go:
-// adamRows, adamColumns). Rows there lie apart by so many words that the lanes of a warp read from different banks.
+// adamRows, adamColumns). Rows there lie apart by that many words that the lanes of a warp read from different banks.
 enum { kRows = 128, kColumns = 32, kDepth = 128, kApart = 8 };
 
 // Fours are four neighbouring values of two rows of a factor, two times: what a thread takes of a part of a tile to
-// shared memory. A tile of so many columns has columns / kColumns parts.
+// shared memory. A tile of that many columns has columns / kColumns parts.
 struct Fours { Two of[2][2]; };
 
 VSE_INLINE int item_(int part, int e) { return threadIdx.x + (2 * part + e) * VSE_THREADS; }
@@ -33,7 +33,7 @@ VSE_INLINE void read_(Fours* to, int part, const bf16* x, int k, int depth, int 
 }
 
 // put_ writes a part of a tile to shared memory as operands, two rows a word; spread: in the order of columns in which
-// a lane has those of its four tiles side by side.
+// a lane has the columns of its four tiles side by side.
 template <int columns, bool spread> VSE_INLINE void put_(u32* to, int part, const Fours& from) {
   UNROLL for (int e = 0; e < 2; e++) {
     int item = item_(part, e), group = item % (columns / 4);
@@ -55,7 +55,7 @@ VSE_INLINE void stage_(u32* to, const bf16* x, int k, int depth, int column, int
   }
 }
 
-// multiply_ adds the product of so many steps of 16 rows of the factors to the values of a lane, which left and right
+// multiply_ adds the product of that many steps of 16 rows of the factors to the values of a lane, which left and right
 // begin at.
 VSE_INLINE void multiply_(float (*c)[4], const u32* left, const u32* right, int steps) {
   for (int s = 0; s < steps; s++, left += 8 * (kRows + kApart), right += 8 * (kColumns + kApart)) {

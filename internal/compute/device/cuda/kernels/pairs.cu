@@ -3,7 +3,7 @@
 
 // first [C + 1]: the first word of every caption, and their number. Of every word: its caption, and its node. Of every
 // node: its caption. Of every caption: its own node. Words up to capacity that no caption has belong to caption -1,
-// their nodes lie behind all others. A warp for each caption.
+// their nodes lie after all others. A warp for each caption.
 KERNEL pair_layout(int* first, int* word_caption, int* word_node, int* node_caption, int* caption_node,
                    const int* lengths, int captions, int capacity) {
   WARPS(i, captions) {

@@ -13,7 +13,7 @@
 #define LANES(i, n) for (int i = threadIdx.x & 31; i < (n); i += 32)
 
 // half_sum adds two values over the halves of a warp, which differ in one bit of the lane: the lower half keeps the
-// sums of low, the upper those of high.
+// sums of low, the upper the sums of high.
 VSE_INLINE float half_sum(float low, float high, int bit) {
   int upper = threadIdx.x & bit;
   float keep = upper ? high : low, give = upper ? low : high;

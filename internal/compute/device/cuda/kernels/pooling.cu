@@ -41,9 +41,9 @@ enum { kRanks = 48, kAhead = 6 };  // ranks that a warp of sort_pool_grad sums a
 
 // before_ adds to the ranks of the values v of a warp's rows how many values of a tile come before them: of rows with a
 // greater number those that are greater, of rows with a smaller one also those that are equal. A pair adds one to
-// either of its two, so ranks stay below n also where a value is NaN. The tile has a multiple of 8 rows; behind the
-// last lies -∞, which comes before nothing. A warp has one row of each eight, so which of two comes first is known to
-// the compiler but within eight rows.
+// either of its two, so ranks stay below n also where a value is NaN. The tile has a multiple of 8 rows; after the last
+// lies -∞, which comes before nothing. A warp has one row of each eight, so which of two comes first is known to the
+// compiler but within eight rows.
 VSE_INLINE void before_(int (&rank)[kEach], const float (&v)[kEach], const float (*tile)[32], int rows) {
   int lane = threadIdx.x % 32, first = threadIdx.x / 32;
   UNROLL for (int s = 0; s < kEach; s++) {
@@ -106,7 +106,7 @@ KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, con
 
 // dx, the weighted gradient put back in the places of its rows (may be null), and part[b, blockIdx.x, rank] = Σ_c dy·x
 // of the values with that rank (may be null), of item b = blockIdx.y. A warp, which is a block, has every gx-th 32
-// channels, and adds each up by its ranks in a column of its own.
+// channels, and adds each up by its ranks in its own column.
 KERNEL sort_pool_grad(float* dx, double* part, const float* dy, const float* x, const int* ranks, const float* weights,
                       const int* lengths, const int* starts, int packed, int d, int k) {
   __shared__ double sums[kRanks][33];

@@ -103,10 +103,10 @@ VSE_INLINE void get_row(Row v, int k) {
 
 VSE_INLINE float more_(float x, float y) { return y > x || y != y ? y : x; }
 
-// The products of some queries q, and back those of the rows d, with n nodes in shared memory: to the rows of a and ds,
-// or with more to what they have. Four nodes at a time, back two, make sixteen sums over the lanes, of which each pair
-// of lanes gets one. Rows lie in turns: the first of v is row t in the eight lanes of turn t, which get the sums of
-// that row without a choice between values. With kOne there is room for all rows.
+// The products of some queries q, and back the products of the rows d, with n nodes in shared memory: to the rows of a
+// and ds, or with more to what they have. Four nodes at a time, back two, make sixteen sums over the lanes, of which
+// each pair of lanes gets one. Rows lie in turns: the first of v is row t in the eight lanes of turn t, which get the
+// sums of that row without a choice between values. With kOne there is room for all rows.
 template <bool kBack, bool kOne>
 VSE_INLINE void dots_(float* a, float* ds, int width, Row* q, Row* d, int rows, int n, bool more) {
   const int some = kBack ? 2 : 4;
@@ -138,8 +138,8 @@ VSE_INLINE float of_eight(float v, bool most) {
   return v;
 }
 
-// The weights of n rows of n nodes from their logits, and back the gradient of the logits from that of the weights; 0
-// behind a row, up to a multiple of four. Eight lanes have a row.
+// The weights of n rows of n nodes from their logits, and back the gradient of the logits from the gradient of the
+// weights; 0 after a row, up to a multiple of four. Eight lanes have a row.
 template <bool kBack, bool kOne>
 VSE_INLINE void softmax_(float* a, float* ds, int width, int n) {
   const int step = kOne ? 1 << 30 : 32;
@@ -176,7 +176,7 @@ VSE_INLINE void softmax_(float* a, float* ds, int width, int n) {
   }
 }
 
-// e += the rows of a, and back g += those of ds, times n nodes in shared memory.
+// e += the rows of a, and back g += the rows of ds, times n nodes in shared memory.
 typedef float Pair __attribute__((vector_size(8)));
 template <bool kBack, bool kOne>
 VSE_INLINE void mix_(Row* e, Row* g, const float* a, const float* ds, int width, int rows, int n) {
@@ -324,7 +324,7 @@ KERNEL reason_attend(float* e, bf16* half, float* a, const float* y, const float
   attend<false>(of, a + g.base * row_width, 0, row_width);
 }
 
-// e = A X, dy = dS X, dx = Aᵀ dE + dSᵀ Y, and sums [gx, s], those of dy over the rows of each block. copy is dy
+// e = A X, dy = dS X, dx = Aᵀ dE + dSᵀ Y, and sums [gx, s], the sums of dy over the rows of each block. copy is dy
 // rounded, half e; both are null or none.
 KERNEL reason_attend_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, float* sums, float* a, float* ds,
                           const float* y, const float* x, const float* de, const int* first, int captions, int nodes,
@@ -353,7 +353,7 @@ KERNEL reason_attend_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx
 // What node 0 asks of the n nodes of its graph, by a warp that reads them once, four at a time: sums are of powers
 // relative to the greatest logit so far, and what there was is scaled where a greater one comes. Back, a and ds get the
 // logits and the gradient of their weights first, each from the lane that reads it in the end. A row of more than a
-// piece is read as often as it has pieces, each time with another piece at the end, that of the results.
+// piece is read as often as it has pieces, each time with another piece at the end, the piece of the results.
 template <bool kBack>
 VSE_INLINE void ask_(const Attention& of, float* a, float* ds) {
   int n = of.n, s = of.s, pieces = (s + kColumns - 1) / kColumns;
@@ -434,7 +434,7 @@ KERNEL reason_ask_grad(float* e, bf16* half, float* dy, bf16* copy, float* a, fl
 }
 
 // With First, dx of every node k of a pair: a_k de + ds_k q, and for node 0 back, what its own query gives. Of an image
-// the warp behind those of its pairs writes 0 for nodes of no caption.
+// the warp after the warps of its pairs writes 0 for nodes of no caption.
 KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de, const float* q, const float* back,
                      const int* first, int captions, int nodes, int row_width, int s, int fours, i64 units) {
   WARPS(t, units) {

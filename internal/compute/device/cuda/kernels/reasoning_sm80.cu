@@ -4,10 +4,10 @@
 //   Q = X M + v    A = softmax(Q Xᵀ)    E = A X    Out = ReLU(E Wᵀ + bias)
 //
 // A block works on a tile of up to 64 rows of nodes, whole graphs of one image (reason_tiles). Warp w has the columns
-// from 32w on, of all rows. The products are those of the transposed matrices: a column of the result is a row of the
-// instruction's (mma.cuh), a row one of its columns, so that what a lane reads of a row of shared memory and of a
-// packed weight are operands as they lie. Lane 4g + t has the columns 4g + 2j + 0, 1 of the warp, which are the rows g
-// and g + 8 of the tile j, and the rows 8n + 2t + 0, 1. Where a product sums over columns, the two steps i over 32 of
+// from 32w on, of all rows. The products are the products of the transposed matrices: a column of the result is a row
+// of the instruction's (mma.cuh), a row one of its columns, so that what a lane reads of a row of shared memory and of
+// a packed weight are operands as they lie. Lane 4g + t has the columns 4g + 2j + 0, 1 of the warp, which are the rows
+// g and g + 8 of the tile j, and the rows 8n + 2t + 0, 1. Where a product sums over columns, the two steps i over 32 of
 // them take 8t + 4i + 0, 1 and 8t + 4i + 2, 3. In shared memory rows are pairs of bfloat16, in an order that avoids
 // conflicts of banks. Of logits and weights a warp has 16 rows and half of the nodes, over all columns.
 #define VSE_THREADS 256
@@ -22,7 +22,7 @@ enum {
   kCaptions = 4095  // at most (Go: graphCaptions)
 };
 
-// Tiles of rows, and behind them weights of their nodes (Go: graphShared, graphGradShared).
+// Tiles of rows, and after them weights of their nodes (Go: graphShared, graphGradShared).
 DYNAMIC_SHARED(Quad, shared_tiles);
 enum { kTile = kRows * kWords, kWeights = kRows * kRows / 2 };  // words
 
@@ -42,7 +42,7 @@ KERNEL reason_pack(u32* packed, const float* first, const float* second, int s) 
 }
 
 // tiles [count + 1]: where the tiles of the nodes of an image begin. Each takes as many graphs as fit, nodes of no
-// caption follow in tiles of their own; tiles behind the last are empty. No graph has more nodes than a tile.
+// caption follow in tiles of their own; tiles after the last are empty. No graph has more nodes than a tile.
 KERNEL reason_tiles(int* tiles, const int* first, const int* node_caption, int captions, int nodes, int count) {
   __shared__ int start[kCaptions + 1], next[kCaptions];
   for (int c = threadIdx.x; c <= captions; c += blockDim.x) start[c] = first[c] + c;
@@ -104,7 +104,7 @@ VSE_INLINE Four four(const bf16* x) {
 }
 
 // The tile gets the rows of x, or with out x·(out > 0), and copy too where it is there. A lane reads four values of a
-// row and the four that lie 128 columns behind; sum gets the sums of its columns over the rows of the warp.
+// row and the four that lie 128 columns further on; sum gets the sums of its columns over the rows of the warp.
 template <class T>
 VSE_INLINE void load_tile(u32* tile, const Block& b, const float* x, const T* out, bf16* copy, Four* sum) {
   enum { kSome = 4 };
@@ -270,7 +270,7 @@ VSE_INLINE void softmax_(Scores c, const Block& b, Halves* parts) {
     }
   over_nodes(sum, b, parts[1], false);
   UNROLL for (int side = 0; side < 2; side++) {
-    sum[side] += most[side] - most[side];  // NaN is no weight of fall_
+    sum[side] += most[side] - most[side];  // NaN is not a weight of fall_
     sum[side] = sum[side] == 0 ? 0 : 1.0f / sum[side];
   }
   UNROLL for (int j = 0; j < 4; j++)
@@ -435,7 +435,7 @@ KERNEL reason_graphs_grad(float* dx, bf16* dp, bf16* e, bf16* dq, float* sums, c
     for (int k = threadIdx.x; k < 2 * s; k += VSE_THREADS) sums[k] = 0;
     return;
   }
-  // Behind x lies dp and then dE, and in the end Q. Before weights and slopes, each with its transpose behind it, the
+  // After x lies dp and then dE, and in the end Q. Before weights and slopes, each with its transpose after it, the
   // sums of dp and then Q are in their place.
   u32 *at_x = (u32*)shared_tiles, *at_y = at_x + kTile, *weights = at_y + kTile, *slopes = weights + 2 * kWeights;
   float* sums_of_dp = (float*)weights;

@@ -2,9 +2,9 @@
 // products of some columns with the states of sequences, of which each warp of a block multiplies a part of the depth.
 //
 // Operands (T of mma.cuh) lie in tiles of 8 rows and 64 bytes of columns, first all rows of such columns: the lanes of
-// a warp read a tile together, the next rows 512 bytes behind. The lane 4g + t has the 16 bytes from 16t on of row g,
-// the first two words for one instruction and the others for the next: in bfloat16 columns 8t to 8t + 7 are columns 2t,
-// 2t + 1, 2t + 8, 2t + 9 of the two. The order of the depth is the same in both operands.
+// a warp read a tile together, the next rows 512 bytes further on. The lane 4g + t has the 16 bytes from 16t on of row
+// g, the first two words for one instruction and the others for the next: in bfloat16 columns 8t to 8t + 7 are columns
+// 2t, 2t + 1, 2t + 8, 2t + 9 of the two. The order of the depth is the same in both operands.
 #pragma once
 #include "grid.cuh"
 #include "mma.cuh"
@@ -17,7 +17,7 @@ enum {
 // The columns of a tile, and the values of 16 bytes.
 template <class T> struct Tile { enum { kColumns = 16 * T::kEach, kQuad = 4 * T::kEach }; };
 
-// tiled is where a value of an operand of so many rows lies.
+// tiled is where a value of an operand of that many rows lies.
 template <class T = BF16> VSE_INLINE i64 tiled(i64 row, int column, int rows) {
   enum { kColumns = Tile<T>::kColumns };
   return (column / kColumns * (i64)rows + row) * kColumns + column % kColumns;
@@ -25,7 +25,7 @@ template <class T = BF16> VSE_INLINE i64 tiled(i64 row, int column, int rows) {
 
 VSE_INLINE int sixteens(int n) { return (n + 15) / 16 * 16; }
 
-// Sequences are those of a block, [first, last), a multiple of 16 and others behind them.
+// Sequences are the sequences of a block, [first, last), a multiple of 16 and others after them.
 struct Sequences { int first, last; };
 
 // Divides the tiles of 16 of n sequences into splits parts.
@@ -36,8 +36,8 @@ VSE_INLINE Sequences sequences_(int n, int split, int splits) {
   return s;
 }
 
-// Columns are those of a block, in tiles of 8 in w, which has so many rows: near of them lie side by side, the next
-// ones are apart. keep_ copies them into shared memory, eight columns for each, and says where they are.
+// Columns are the columns of a block, in tiles of 8 in w, which has that many rows: near of them lie side by side, the
+// next ones are apart. keep_ copies them into shared memory, eight columns for each, and says where they are.
 template <int columns, int near, class T = BF16> struct Columns { const typename T::Value* w; int rows, apart; };
 
 DYNAMIC_SHARED(Quad, shared_quads);
@@ -57,7 +57,7 @@ VSE_INLINE Columns<columns, near, T> keep_(Quad* own, const Columns<columns, nea
   return kept;
 }
 
-// Rows are operands of a lane in tiles of 16 rows, rows_ those of the first tiles of a.
+// Rows are operands of a lane in tiles of 16 rows, rows_ the rows of the first tiles of a.
 template <int most> struct Rows { Quad low[most], high[most]; };
 
 template <class T, int most> VSE_INLINE void rows_(Rows<most>& r, const typename T::Value* a, int tiles) {

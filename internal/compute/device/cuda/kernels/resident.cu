@@ -16,7 +16,7 @@ VSE_INLINE Four halves_(const unsigned short* x) {
   return v;
 }
 
-// dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros behind. copy, dst
+// dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros after them. copy, dst
 // rounded to bfloat16, may be null. With fours the width is a multiple of 4 and everything lies at multiples of four
 // values, which are read and written together.
 KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned short* halves, const int* index,
@@ -50,8 +50,8 @@ KERNEL widen_half(float* dst, bf16* copy, const unsigned short* src, i64 head, i
   }
 }
 
-// dst [rows, width]: the lists index[0], index[1], … of those that lie one behind the other in values, list k from
-// starts[k] to starts[k+1], with zeros behind what is shorter; of what is longer the beginning.
+// dst [rows, width]: the lists index[0], index[1], … of those that lie one after the other in values, list k from
+// starts[k] to starts[k+1], with zeros after what is shorter; of what is longer the beginning.
 KERNEL gather_lists(int* dst, const int* values, const int* starts, const int* index, int width, i64 n) {
   EACH(i, n) {
     i64 row = i / width;

@@ -2,7 +2,7 @@
 #include "vector.cuh"
 
 // copy [n] = x [n] rounded, four values at a time: the first head of them, and what is left at the end, one by one.
-// Behind head x lies at a multiple of 16 bytes and copy at one of 8.
+// After head x lies at a multiple of 16 bytes and copy at one of 8.
 KERNEL round_copy(bf16* copy, const float* x, i64 head, i64 n) {
   i64 fours = (n - head) / 4, tail = head + 4 * fours;
   EACH(i, fours) put_four(copy + head + 4 * i, four(x + head + 4 * i));

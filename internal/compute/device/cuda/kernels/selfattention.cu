@@ -1,6 +1,6 @@
 // Self-attention of captions (device.SelfAttention; the formulas of device/cpu/selfattention.go). A block works on
 // 16 rows (blockIdx.z) of one head (blockIdx.y) of one caption (first + blockIdx.x). The weights [n, n] of a head lie
-// in scratch memory, the heads of a caption one behind the other. The rows of queries, keys, values and their gradients
+// in scratch memory, the heads of a caption one after the other. The rows of queries, keys, values and their gradients
 // lie ld apart. Where lengths are bounds, memory has rows rows, otherwise 0, and the blocks of one more caption clear
 // those that belong to none.
 #include "selfattention.cuh"
@@ -67,8 +67,8 @@ VSE_INLINE void products(float* out, const float* a, i64 lda, const float* b, i6
 }
 
 // mix sets out_i = Σ_j w_ij v_j for the rows of a tile, copy_i rounded, and total = Σ_i out_i, each where it is not
-// null; w_ij lies at i·down + j·across. The first of out and copy is element to, that of total element sum_to. Rows of
-// out lie ldo apart, those of v ld.
+// null; w_ij lies at i·down + j·across. The first of out and copy is element to, the first of total element sum_to.
+// Rows of out lie ldo apart, the rows of v ld.
 VSE_INLINE void mix(float* out, bf16* copy, i64 to, i64 ldo, float* total, i64 sum_to, const float* w, i64 down,
                     i64 across, const float* v, int rows, int n, int size, i64 ld) {
   __shared__ float tw[kRows][kRows + 1], tv[kRows][kWide + 1];
@@ -107,7 +107,7 @@ VSE_INLINE void mix(float* out, bf16* copy, i64 to, i64 ldo, float* total, i64 s
   }
 }
 
-// sum_of is the place of the sums of a tile and head in those of all, [captions·tiles, 3d].
+// sum_of is the place of the sums of a tile and head in the sums of all, [captions·tiles, 3d].
 VSE_INLINE i64 sum_of(int caption, int d) {
   return ((i64)caption * gridDim.z + blockIdx.z) * 3 * d + blockIdx.y * (d / gridDim.y);
 }

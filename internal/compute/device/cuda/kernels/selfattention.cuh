@@ -1,5 +1,5 @@
 // What the kernels of self-attention share (selfattention.cu, selfheads.cuh): dropout of the weights, and the blocks
-// that clear the rows behind the last caption.
+// that clear the rows after the last caption.
 #pragma once
 #include "philox.cuh"
 #include "warp.cuh"

@@ -6,7 +6,7 @@
 //
 // Rows of operands are read where they lie, from memory or the first cache, straight into the registers of an
 // instruction. The depth of a product may be in any order that both operands have: a lane takes eight neighbouring
-// columns for scores, and four neighbouring keys for the products behind.
+// columns for scores, and four neighbouring keys for the products that follow.
 #pragma once
 #define VSE_THREADS 128
 #define VSE_BLOCKS 7
@@ -15,7 +15,7 @@
 
 enum { kWarps = VSE_THREADS / 32, kEights = 8 };  // eights of keys, at most (Go: selfRows)
 
-// Scores [tall, tall + 4] of a head, tall its rows rounded up to 16; the gradients of the weights lie behind them.
+// Scores [tall, tall + 4] of a head, tall its rows rounded up to 16; the gradients of the weights lie after them.
 DYNAMIC_SHARED(float, shared_scores);
 
 // Head is the block's part of the work.
@@ -69,7 +69,7 @@ template <class T, int many> VSE_INLINE void words_(u32 (&w)[many / T::kEach], c
 }
 
 // to [rows, line] = a_i·b_j for all rows of both, lda and ldb apart; a unit is 16 rows and 8 keys. Units first, first +
-// step and so on are those of the warp. Rows and keys behind the caption get what its last row has.
+// step and so on are the units of the warp. Rows and keys after the caption get what its last row has.
 template <class T, bool fours>
 VSE_INLINE void scores_(const Head& h, float* to, const float* a, int lda, const float* b, int ldb, int first,
                         int step) {
@@ -122,7 +122,7 @@ struct Drop {
 };
 
 // weights_ turns scores p into weights with dropout, over the rows whose word is not 0, and with back the gradients d
-// of those into the gradients of the scores. Rows and keys behind the caption get 0. Eight lanes have a row.
+// of those into the gradients of the scores. Rows and keys after the caption get 0. Eight lanes have a row.
 template <bool back>
 VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, const Drop& drop, float factor) {
   int eighth = h.lane % 8, number = drop.keep != 0 ? drop.numbers[h.start] : 0;
@@ -172,7 +172,7 @@ VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, co
 }
 
 // Mix is out_i = Σ_j w_ij x_j, copy_i rounded, and total = Σ_i out_i, each where it is not null. Rows of x lie ldx
-// apart, those of out and copy ldo.
+// apart, the rows of out and copy ldo.
 struct Mix {
   const float* w;  // in shared memory
   const float* x;
@@ -183,8 +183,8 @@ struct Mix {
 };
 
 // mix_tiles_ does 16 columns of it, from column c on, of the two tiles of rows from row tile on, and adds their sums to
-// sums: a lane has four neighbouring columns of two rows of a tile. With across the weight w_ij lies where that of row j
-// and key i does.
+// sums: a lane has four neighbouring columns of two rows of a tile. With across the weight w_ij lies where the weight
+// of row j and key i does.
 template <class T, bool fours, bool across>
 VSE_INLINE void mix_tiles_(const Head& h, const Mix& mix, int c, int tile, float* sums) {
   enum { kDeep = 4 / T::kEach };

@@ -50,7 +50,7 @@ VSE_INLINE void node_values(float* v, const float* x, const float* bias, int fir
 }
 
 // The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts
-// those of an image. Where filter is not null, the logits are its products with the vectors and filter_bias.
+// the nodes of an image. Where filter is not null, the logits are its products with the vectors and filter_bias.
 KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s, const float* bias, const float* filter,
                         const float* filter_bias, const int* node, int rows, int all, int nodes, int size, i64 units) {
   WARPS(t, units) {
@@ -92,7 +92,7 @@ struct NodeRows {
 };
 
 // Writes ds [units, size], or copy, the same rounded, for the n rows from first on; both may be null. part [gx, 2,
-// size] gets the sums of ds and of along·Y, without w [gx, size] those of ds.
+// size] gets the sums of ds and of along·Y, without w [gx, size] the sums of ds.
 VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRows* of, const float* y, const float* r,
                                const float* w, i64 first, int n, int size) {
   __shared__ float sums[2][kNodeWarps][kNodeColumns];
@@ -141,7 +141,7 @@ VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRow
   }
 }
 
-// The gradient of W z + Bias from that of the vectors.
+// The gradient of W z + Bias from the gradient of the vectors.
 KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* out, const float* dout,
                              const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
   __shared__ NodeRows of;

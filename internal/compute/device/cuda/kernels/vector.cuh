@@ -27,8 +27,8 @@ VSE_INLINE void zero_(Four* v) { *v = (Four){0, 0, 0, 0}; }
 VSE_INLINE void zero_(float* v) { *v = 0; }
 
 // EACH_FOUR: i runs over n elements in steps of the whole grid, four at a time, but for the first head of them and what
-// is left at the end, which are those of EACH_ONE. Behind head all vectors lie at multiples of four values; a caller
-// whose vectors do not passes n as head.
+// is left at the end, which are the values of EACH_ONE. After head all vectors lie at multiples of four values; a
+// caller whose vectors do not passes n as head.
 #define EACH_FOUR(i, head, n)                                                                              \
   for (i64 i = (head) + 4 * ((i64)blockIdx.x * blockDim.x + threadIdx.x); i + 4 <= (n);                    \
        i += 4 * (i64)gridDim.x * blockDim.x)
