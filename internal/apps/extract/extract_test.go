@@ -101,8 +101,7 @@ func request(images, out string) Request {
 	return Request{Images: images, Out: out, Split: "test", DType: npy.F32, Batch: 2, Threads: 2}
 }
 
-// digest is the digest of all files in a folder, hidden ones too. The manifest has times of files; it lists the
-// digests.
+// digest is taken over all files in a folder, hidden ones too. The manifest has times of files; it lists the digests.
 func digest(t *testing.T, dir string) string {
 	t.Helper()
 	entries := try.Get(os.ReadDir(dir))(t)

@@ -9,9 +9,8 @@ import (
 	"vsetrain/models"
 )
 
-// M-Recalls of four and three seeds, three of them shared, and of three other seeds. The figures are the results of
-// scipy's ttest_rel, of its ttest_ind(..., equal_var=False), and of statsmodels' ttost_paired, ttost_ind and
-// multipletests.
+// M-Recalls of four and three seeds, three of them shared, and of three other seeds. The figures come from scipy's
+// ttest_rel and ttest_ind(..., equal_var=False), and from statsmodels' ttost_paired, ttost_ind and multipletests.
 func TestSeedTable(t *testing.T) {
 	var runs []*Run
 	for i, v := range []float64{67.1, 68.4, 66.9, 67.7} {

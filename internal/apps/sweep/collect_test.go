@@ -16,8 +16,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Means and deviations over the seeds, the best point first, and its configuration reads back as the configuration of
-// the trial.
+// Means and deviations over the seeds, the best point first, and its configuration reads back as it was.
 func TestCollect(t *testing.T) {
 	p, s := planOf(t, batches)
 	try.Do(t, worker(p, s, 2, "good", nil).Run(context.Background()))

@@ -138,8 +138,7 @@ func (f *factoredCase) check(t *testing.T, what string) {
 
 // Product and Adam in one kernel give what their formulas give (factoredCase.check), in every order of the threads and
 // whatever number of blocks share the tiles. An emulator adds the products of a value in one order everywhere, so the
-// bits are also the same as from product and Adam one after the other, to which rows of no multiple of four values are
-// left.
+// bits also equal those from product and Adam one after the other, which take rows of no multiple of four values.
 func TestProductAdamOnTensorCores(t *testing.T) {
 	for _, c := range []struct {
 		n, o, i int

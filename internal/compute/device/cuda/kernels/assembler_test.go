@@ -25,8 +25,7 @@ var update = flag.Bool("update", false, "write registers.tsv anew")
 // registersFile holds what NVIDIA's assembler says of every kernel: registers of a thread, by compute capability.
 const registersFile = "registers.tsv"
 
-// architectures are the architectures of Turing, Ampere, Hopper and Blackwell GPUs, the last the architecture of
-// Blackwell cards for desktops.
+// architectures are Turing, Ampere, Hopper and Blackwell, the last one for Blackwell cards for desktops.
 var architectures = []int{75, 80, 90, 100, 120}
 
 // spilled are the bytes that a thread stores into memory for want of registers, by kernel and architecture.
@@ -112,7 +111,7 @@ func TestAssembler(t *testing.T) {
 // ofPTX says of which PTX the registers are.
 func ofPTX() string { return fmt.Sprintf(", of PTX with the SHA-256 %x", sha256.Sum256(archive)) }
 
-// The registers are the registers of the committed PTX: TestAssembler, which takes long, counted them.
+// The registers belong to the committed PTX: TestAssembler, which takes long, counted them.
 func TestRegistersAreOfThePTX(t *testing.T) {
 	b := try.Get(os.ReadFile(registersFile))(t)
 	if line, _, _ := strings.Cut(string(b), "\n"); !strings.Contains(line, ofPTX()) {
