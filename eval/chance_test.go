@@ -10,7 +10,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// The recalls of random scores are, on average, those of Chance: splits of one caption an image, of several, of counts
+// The recalls of random scores are, on average, equal to Chance: splits of one caption an image, of several, of counts
 // that differ, of fewer images than ten, and folds.
 func TestChance(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))

@@ -20,7 +20,7 @@ type Hits struct {
 	// Captions [images] are these numbers, nil where all are equal.
 	Captions []byte `json:"captions,omitempty"`
 	// Counts [images, 6]: whether the image found one of its captions among the first 1, 5, 10 (0 or 1), and how many
-	// of its captions found it there. In five folds candidates are those of the fold.
+	// of its captions found it there. In five folds candidates are the items of the fold.
 	Counts []byte `json:"counts"`
 }
 
@@ -74,7 +74,7 @@ type CompareOptions struct {
 	Level     float64 `json:"level"` // of intervals, such as 0.95
 }
 
-// DefaultCompareOptions are those of the command line.
+// DefaultCompareOptions are the options of the command line.
 func DefaultCompareOptions() CompareOptions {
 	return CompareOptions{Resamples: 10000, Seed: 1, Level: 0.95}
 }
@@ -108,9 +108,9 @@ var compared = []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_
 
 // Compare compares two systems, each one model (or ensemble) or several, such as one for each seed, whose recalls are
 // averaged. Images are the units: an image and its captions are drawn together, and both systems with them. The
-// candidates stay those of the split. A resample is divided by the number of its captions, which differs where images
-// have different numbers of them. Intervals are between percentiles of bootstrap samples (stats.Units.Bootstrap),
-// p-values those of swapping the systems image by image (stats.Units.SignFlips). pool may be nil.
+// candidates stay the candidates of the split. A resample is divided by the number of its captions, which differs where
+// images have different numbers of them. Intervals are between percentiles of bootstrap samples
+// (stats.Units.Bootstrap), p-values from swapping the systems image by image (stats.Units.SignFlips). pool may be nil.
 func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) {
 	if !(o.Level > 0 && o.Level < 1) {
 		return Comparison{}, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
@@ -196,7 +196,8 @@ func addHits(row []int32, models []Hits, own data.Groups, i, factor int) []int32
 	return row
 }
 
-// weights are those of an image and of a caption in M-Recall: whole numbers in inverse proportion to their numbers.
+// weights are the weights of an image and of a caption in M-Recall: whole numbers in inverse proportion to their
+// numbers.
 func weights(own data.Groups) (ofImage, ofCaption int) {
 	if k := own.Each(); k > 0 {
 		return k, 1

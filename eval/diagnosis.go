@@ -71,7 +71,7 @@ type Hub struct {
 }
 
 // ScoreCalibration tells whether the lead of an answer says how likely it is right. The lead is the score of the first
-// answer less that of the best one of another image (for captions: the second answer).
+// answer less the score of the best one of another image (for captions: the second answer).
 type ScoreCalibration struct {
 	// probability that a right first answer leads by more than a wrong one; 0.5 says nothing
 	AUROC  float64   `json:"auroc"`
@@ -88,7 +88,8 @@ type LeadBin struct {
 	R1      float64 `json:"r1"`
 }
 
-// Diagnose looks at a model on a whole split. margin is that of the training, 0 if it is not known. pool may be nil.
+// Diagnose looks at a model on a whole split. margin is the margin of the training, 0 if it is not known. pool may be
+// nil.
 func Diagnose(pool *par.Pool, s Scores, own data.Groups, facts CaptionFacts, judgements []*Judgements,
 	margin float64) (*Diagnosis, error) {
 	_, t2i, err := Ranks(pool, s, own)
@@ -167,7 +168,8 @@ func quintiles(values []int) (cuts []int) {
 	return cuts
 }
 
-// judgedErrors counts the judged queries whose first answer is not their own, and those of them that are judged right.
+// judgedErrors counts the judged queries whose first answer is not their own, and the ones among them that are judged
+// right.
 func judgedErrors(rel *Relevance, lists []topList, own func(query, answer int32) bool) (errors, right int) {
 	for q, query := range rel.Queries {
 		if first := lists[query].items[0]; !own(query, first) {

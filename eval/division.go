@@ -12,8 +12,8 @@ import (
 )
 
 // division divides the work on a split over the ranks of a job (device.Ranked): piece k, of whatever is computed, is
-// that of rank k mod ranks. After every round, of so many pieces as there are ranks, all have what each computed. Each
-// piece is computed as one rank would, so the results are the same bits. A rank that waits for others leaves the
+// the work of rank k mod ranks. After every round, of that many pieces as there are ranks, all have what each computed.
+// Each piece is computed as one rank would, so the results are the same bits. A rank that waits for others leaves the
 // processor to them, and waits as long as they live.
 type division struct {
 	dev         device.Device
@@ -29,7 +29,7 @@ func divisionOf(d device.Device) *division {
 }
 
 // ShardedRows are the rows of a list that is computed piece by piece. The ranks of a job divide the pieces, and all
-// have all rows behind Finish.
+// have all rows after Finish.
 type ShardedRows struct {
 	v            *division
 	rows         []float32
@@ -43,7 +43,7 @@ func NewShardedRows(d device.Device, rows []float32, width int) *ShardedRows {
 	return &ShardedRows{v: divisionOf(d), rows: rows, width: width}
 }
 
-// Next is the next n rows, which compute sets where they are those of this rank. It returns context.Canceled on all
+// Next is the next n rows, which compute sets where they are the rows of this rank. It returns context.Canceled on all
 // ranks where the context of one has ended.
 func (p *ShardedRows) Next(ctx context.Context, n int, compute func(to []float32) error) error {
 	if p.v.ranks == 1 && ctx.Err() != nil {
@@ -134,7 +134,7 @@ func (v *division) meet(ctx context.Context) error {
 	return err
 }
 
-// share sets rows, which are those of pieces of so many rows in order, to what the rank of each piece has there.
+// share sets rows, which are the rows of pieces of that many rows in order, to what the rank of each piece has there.
 func (v *division) share(rows []float32, width int, pieces []int32) error {
 	deal := device.Shard{Rank: v.rank, Ranks: v.ranks, Width: width, Lengths: device.Ints{Host: pieces}}
 	all, n := deal.Values()
@@ -169,7 +169,7 @@ func (v *division) shareLast(values []models.Rows, pieces []int32) error {
 	return nil
 }
 
-// same sets x to that of rank 0.
+// same sets x to the value of rank 0.
 func (v *division) same(x []float32) error {
 	return v.on(len(x), func(on device.View) {
 		v.dev.UploadFloats(on, x)

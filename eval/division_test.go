@@ -74,7 +74,7 @@ func TestRanksDivideTiles(t *testing.T) {
 	}
 }
 
-// Batch k is computed by rank k mod ranks alone, and shared after every so many as there are ranks.
+// Batch k is computed by rank k mod ranks alone, and shared after as many as there are ranks.
 func TestRanksDivideBatches(t *testing.T) {
 	s := openSplit(t, "")
 	v := try.Get(text.BuildVocabulary(slices.Values([]string{"one two three four five six"}), 1))(t)

@@ -12,8 +12,8 @@ import (
 // nearDuplicate is the Jaccard similarity from which two captions are near-duplicates.
 const nearDuplicate = 0.6
 
-// NearDuplicates counts for every caption those of other images that say nearly the same: the sets of their terms
-// (semantic.Terms: stems without stop words) share at least 60 percent of their union. pool may be nil.
+// NearDuplicates counts for every caption the captions of other images that say nearly the same: the sets of their
+// terms (semantic.Terms: stems without stop words) share at least 60 percent of their union. pool may be nil.
 func NearDuplicates(pool *par.Pool, captions []string, own data.Groups) []int {
 	number := map[string]int32{}
 	terms := make([][]int32, len(captions)) // distinct, ascending
@@ -65,7 +65,7 @@ func NearDuplicates(pool *par.Pool, captions []string, own data.Groups) []int {
 	return counts
 }
 
-// jaccard returns the size of the intersection over that of the union of two ascending sets.
+// jaccard returns the size of the intersection over the size of the union of two ascending sets.
 func jaccard(a, b []int32) float64 {
 	both, i, j := 0, 0, 0
 	for i < len(a) && j < len(b) {

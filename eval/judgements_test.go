@@ -31,7 +31,7 @@ func openSplit(t testing.TB, ids string) *data.Split {
 const pair1 = "x_image_to_caption.json"
 const pair2 = "x_caption_to_image.json"
 
-// Ids are those of the ids file, or of COCO; strings and numbers are one, and so are COCO's file names and numbers.
+// Ids are the ids of the ids file, or of COCO; strings and numbers are one, and so are COCO's file names and numbers.
 func TestIDs(t *testing.T) {
 	numbers := t.TempDir()
 	w, err := npy.Create(filepath.Join(numbers, cocoCaptionIDs), npy.I64, []int{6})

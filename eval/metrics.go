@@ -83,7 +83,8 @@ func (r Recalls) Mean() float64 { return r.sum() / 3 }
 func (r Recalls) MeanSpread() (mean, spread float64) { return MeanSpread(r.R1, r.R5, r.R10) }
 
 // MeanSpread returns the mean of different measures and their population standard deviation sqrt(sum (v - mean)^2 /
-// n), by which the LSEH paper says how far they lie from each other; it is no uncertainty. Of no values both are NaN.
+// n), by which the LSEH paper says how far they lie from each other; it is not an uncertainty. Of no values both are
+// NaN.
 func MeanSpread(values ...float64) (mean, spread float64) {
 	mean, sum := squares(values)
 	return mean, math.Sqrt(sum / float64(len(values)))
@@ -94,7 +95,7 @@ func MeanSpread(values ...float64) (mean, spread float64) {
 //
 //	std = sqrt(sum (v - mean)^2 / (n - 1))
 //
-// which estimates that of all seeds. It is NaN with fewer than two values, as the mean is of none.
+// which estimates the deviation of all seeds. It is NaN with fewer than two values, as the mean is of none.
 func MeanStd(values ...float64) (mean, std float64) {
 	mean, sum := squares(values)
 	if len(values) < 2 {

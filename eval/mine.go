@@ -23,7 +23,7 @@ type MineOptions struct {
 }
 
 // Mine returns the hardest negatives of every image, captions, and of every caption, images. own has the image of each
-// caption. The match of an image is that of its captions that scores highest. Scores are read block by block, and
+// caption. The match of an image is the one of its captions that scores highest. Scores are read block by block, and
 // threads change nothing.
 func Mine(pool *par.Pool, s Scores, own []int32, o MineOptions) (images, captions []Negatives) {
 	return mineIn(usualTiles(), pool, s, own, o)

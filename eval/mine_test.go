@@ -10,8 +10,8 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Negatives are those of sorting all candidates, with ties, wrong captions, a relative margin, tiles of any size and
-// several threads.
+// Negatives are the same as from sorting all candidates, with ties, wrong captions, a relative margin, tiles of any
+// size and several threads.
 func TestMinedNegativesAreThoseOfSorting(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	pool := par.New(3)

@@ -8,7 +8,7 @@ import (
 	"vsetrain/models"
 )
 
-// PairPlan says how the pairs of a split are scored on a device with memory of its own. Encoded images and captions are
+// PairPlan says how the pairs of a split are scored on a device with its own memory. Encoded images and captions are
 // copied to the device once if they fit. Otherwise a block of images is resident while all captions are streamed, a
 // tile at a time; then the next block follows. If not even that fits, both are streamed with every tile.
 type PairPlan struct {
@@ -42,7 +42,7 @@ func (p PairPlan) String() string {
 		device.FormatBytes(p.Reserve), device.FormatBytes(p.Free), device.FormatBytes(p.Total))
 }
 
-// pairFactors are the sides of tiles on a device with memory of its own, in tiles of the size that a CPU scores in one
+// pairFactors are the sides of tiles on a device with its own memory, in tiles of the size that a CPU scores in one
 // run. A run of the largest has some fifty kernels with work for every multiprocessor of a large GPU; larger tiles
 // would gain nothing.
 var pairFactors = []int{4, 2, 1}
@@ -113,7 +113,7 @@ func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet
 	return p.BlockImages > 0, nil
 }
 
-// isFull reports whether an error is that of a device without enough memory.
+// isFull reports whether an error is from a device without enough memory.
 func isFull(err error) bool {
 	var full *device.OutOfMemoryError
 	return errors.As(err, &full)

@@ -19,7 +19,7 @@ type Relevance struct {
 	Absent    []int32 // [queries] positives that are not in the split: they count, and are never found
 }
 
-// add appends a query with so many positives that are not in the split.
+// add appends a query with that many positives that are not in the split.
 func (r *Relevance) add(query int32, positives []int32, absent int) {
 	if len(r.First) == 0 {
 		r.First = append(r.First, 0)
@@ -69,7 +69,7 @@ type JudgedOutcome struct {
 	R1, R5, R10        bool
 }
 
-// JudgedOutcomes are those of every judged query of both directions, in the order of the judgements.
+// JudgedOutcomes are the outcomes of every judged query of both directions, in the order of the judgements.
 type JudgedOutcomes struct {
 	Name     string
 	I2T, T2I []JudgedOutcome
@@ -264,7 +264,7 @@ func count(counts []int32, scores []float64, items []int32, score float64, item 
 	counts[b]++
 }
 
-// flush adds the counts of a query in one tile to those of the split.
+// flush adds the counts of a query in one tile to the counts of the split.
 func (p *placements) flush(counts []int32, q int32) {
 	sum := p.above[p.rel.First[q]+q:]
 	for b, v := range counts {

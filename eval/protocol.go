@@ -10,7 +10,7 @@ import (
 // Protocol says which part of a split is ranked.
 type Protocol string
 
-// The protocols. The words are those of the command line and of the "protocol" field of Metrics.
+// The protocols. The words are the words of the command line and of the "protocol" field of Metrics.
 const (
 	// Auto ranks the whole split. A split in the layout of MS-COCO's testall (5,000 images, 5 captions each) is
 	// also ranked in five folds, because the literature gives both tables.

@@ -59,8 +59,8 @@ var publishedColumns = []string{"name", "files", "network", "data", "protocol", 
 
 var quirkName = regexp.MustCompile(`^Q[1-9][0-9]?$`)
 
-// ReadPublished reads a table of published checkpoints, tab-separated with a line of heads; name is that of the file,
-// for errors, which name its line.
+// ReadPublished reads a table of published checkpoints, tab-separated with a line of heads; name is the name of the
+// file, for errors, which name its line.
 func ReadPublished(r io.Reader, name string) ([]Published, error) {
 	var list []Published
 	lines := bufio.NewScanner(regular.TextReader(r))

@@ -23,8 +23,8 @@ type Ranking struct {
 }
 
 // Rank ranks every query of the part of a split that a protocol measures. With FiveFolds a query meets the candidates
-// of its own fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are those of the whole
-// split. pool may be nil.
+// of its own fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are the numbers of the
+// whole split. pool may be nil.
 func Rank(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) (Ranking, error) {
 	return rankIn(usualTiles(), pool, s, own, protocol)
 }

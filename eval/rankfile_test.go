@@ -61,7 +61,7 @@ func TestRankAgreesWithSorting(t *testing.T) {
 	}
 }
 
-// Numbers in five folds are those of the split, and recalls of the ranks are those of the protocol.
+// Numbers in five folds are the numbers of the split, and recalls of the ranks are the recalls of the protocol.
 func TestRankInFolds(t *testing.T) {
 	const n = 5000
 	rng := rand.New(rand.NewPCG(7, 8))

@@ -78,7 +78,7 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, own data.Groups) (i2t, t
 	return i2t, t2i, ties, nil
 }
 
-// fit returns an error where scores are not those of the images and captions of a split.
+// fit returns an error where scores are not the scores of the images and captions of a split.
 func fit(s Scores, own data.Groups) error {
 	n, m := s.Dims()
 	if least, _ := own.Range(); n <= 0 || own.Images() != n || own.Items() != m || least < 1 {

@@ -21,7 +21,7 @@ import (
 	"vsetrain/models"
 )
 
-// apart is the CPU as a device with memory of its own, of a size in bytes, and with results that come later: it counts
+// apart is the CPU as a device with its own memory, of a size in bytes, and with results that come later: it counts
 // what is copied to it and holds what it copies from it until somebody asks.
 type apart struct {
 	device.Device
@@ -133,8 +133,8 @@ func onCPU(t *testing.T) device.Device {
 	return dev
 }
 
-// Encoded values come to a device with memory of its own once, as far as they fit; the scores are those of the device
-// that computes in the host's memory, bit for bit, and two tiles are on their way at a time.
+// Encoded values come to a device with its own memory once, as far as they fit; the scores are the same as from the
+// device that computes in the host's memory, bit for bit, and two tiles are on their way at a time.
 func TestEncodedValuesComeOnce(t *testing.T) {
 	for _, network := range []string{models.SAF, models.GSMN} {
 		want := try.Get(newPairWorld(t, onCPU(t), network).score(t, EncodeOptions{}))(t)
@@ -244,7 +244,7 @@ func TestStoppedScoringKeepsWhatWasStarted(t *testing.T) {
 }
 
 // On the emulated GPU the driver is sent the encoded values once, and with every tile no more than the lengths and
-// dependencies of its captions; its scores are those of the CPU, whatever the memory.
+// dependencies of its captions; its scores are the same as on the CPU, whatever the memory.
 func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 	path := emulator.Library(t)
 	for _, network := range []string{models.SAF, models.GSMN} {

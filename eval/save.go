@@ -20,7 +20,7 @@ func SaveScores(pool *par.Pool, path string, s Scores) error {
 	return saveIn(usualTiles().captions, pool, path, s)
 }
 
-// saveIn is SaveScores in tiles of so many captions.
+// saveIn is SaveScores in tiles of that many captions.
 func saveIn(tileC int, pool *par.Pool, path string, s Scores) error {
 	n, m := s.Dims()
 	w, err := npy.Create(path, npy.F32, []int{n, m})
@@ -134,7 +134,7 @@ func OpenScores(path string) (*StoredScores, error) {
 	return &StoredScores{path: path, f: f}, nil
 }
 
-// Close closes the file and returns the first error of reading it, or that of a score that is NaN.
+// Close closes the file and returns the first error of reading it, or the error of a score that is NaN.
 func (s *StoredScores) Close() error { return errors.Join(s.err, s.f.Close()) }
 
 // Dims implements Scores.

@@ -70,7 +70,7 @@ type block struct {
 	i0, c0, images, captions int
 }
 
-// foldOf is the part of so many images from one on, and of their captions.
+// foldOf is the part of that many images from one on, and of their captions.
 func foldOf(s Scores, own data.Groups, image, images int) block {
 	first := own.First(image)
 	return block{s, image, first, images, own.First(image+images) - first}

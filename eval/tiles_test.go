@@ -88,7 +88,7 @@ func TestTilesThatFit(t *testing.T) {
 	}
 }
 
-// packed leaves out what lies behind the words of captions [n, width].
+// packed leaves out what lies after the words of captions [n, width].
 func packed(words []int32, width int, lengths []int32) (out batch.Captions) {
 	for i, n := range lengths {
 		out.Add(words[i*width:][:n])

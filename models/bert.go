@@ -29,8 +29,8 @@ func (o *BertOptions) sizes(vocab int) nn.BertSizes {
 		Positions: o.Positions, Dropout: o.Dropout}
 }
 
-// bertParams returns the parameters of the BERT encoder of a network, in its order; the names end in those of Hugging
-// Face.
+// bertParams returns the parameters of the BERT encoder of a network, in its order; the names end in the names of
+// Hugging Face.
 func bertParams(n Network) []*nn.Param {
 	return slices.DeleteFunc(slices.Clone(n.Params()), func(p *nn.Param) bool { return p.Group != nn.BertGroup })
 }
@@ -149,7 +149,7 @@ func bertName(param string) string {
 	return param
 }
 
-// tensorName maps a name in a file to that of package nn.
+// tensorName maps a name in a file to the name in package nn.
 func tensorName(name string) string {
 	name = strings.TrimPrefix(unwrapped(name), "bert.")
 	if s, ok := strings.CutSuffix(name, "LayerNorm.gamma"); ok {

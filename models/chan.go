@@ -142,7 +142,7 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	return v
 }
 
-// feedCounts implements countReader; most 0 is that of each image.
+// feedCounts implements countReader; most 0 is the count of each image.
 func (n *chanNet) feedCounts(s *graph.Instance, counts []int32, most int32) error {
 	return n.padded.feed(s, counts, most, n.dims.Regions, n.opt.MaskPadding || most == 0)
 }

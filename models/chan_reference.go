@@ -10,7 +10,7 @@ func init() {
 		unsupported: []string{"no_txtnorm"}}
 }
 
-// chanReferenceOptions are those of ppanzx/CHAN, arguments.py and train.py.
+// chanReferenceOptions are the options of ppanzx/CHAN, arguments.py and train.py.
 func chanReferenceOptions(m *Model) map[string]any {
 	c, o := m.Options.CHAN, commonOptions(m)
 	maps.Copy(o, map[string]any{
@@ -19,7 +19,7 @@ func chanReferenceOptions(m *Model) map[string]any {
 		"criterion": "ContrastiveLoss", "temperature": 0.05, "obj_drop_rate": 0.2, "wemb_type": nil, "num_epochs": 25,
 		"batch_size": 128, "learning_rate": 0.0005, "log_step": 200, "margin": 0.05, "vse_mean_warmup_epochs": 1,
 		"embedding_warmup_epochs": 0,
-		// "adam" is AdamW (lib/model.py); word2idx is no option of the parser, train.py sets it.
+		// "adam" is AdamW (lib/model.py); word2idx is not an option of the parser, train.py sets it.
 		"optim": "adam", "word2idx": nil, "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0,
 		"seed": 2022,
 	})

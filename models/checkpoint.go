@@ -22,7 +22,7 @@ import (
 )
 
 // A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front
-// ("img.fc.weight"), behind them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
+// ("img.fc.weight"), after them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
 // description of the network and a checksum of everything. One file, so that replacing it is atomic.
 
 // extraPrefix begins the names of the tensors that are no weights.

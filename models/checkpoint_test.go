@@ -78,7 +78,7 @@ func TestCheckpointKeepsEveryBit(t *testing.T) {
 	}
 }
 
-// A checkpoint opens only if its tensors are those of the network it describes; sizes of the description alone
+// A checkpoint opens only if its tensors are the tensors of the network it describes; sizes of the description alone
 // allocate nothing.
 func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 	m := tinyModel(t, cpu.FP32, nil)

@@ -24,7 +24,7 @@ type Rows struct {
 
 func (r *Rows) rows(lo, hi int) []float32 { return r.Data[lo*r.Width : hi*r.Width] }
 
-// Bytes are those of the values of a set.
+// Bytes are the bytes of the values of a set.
 func (s *EncodedSet) Bytes() int64 {
 	n := int64(0)
 	for _, rows := range [2][]Rows{s.Values, s.Words} {
@@ -35,7 +35,7 @@ func (s *EncodedSet) Bytes() int64 {
 	return n
 }
 
-// BytesOf are those of the values of images or captions [lo, hi).
+// BytesOf are the bytes of the values of images or captions [lo, hi).
 func (s *EncodedSet) BytesOf(lo, hi int) int64 {
 	n := int64(0)
 	for _, r := range s.Values {

@@ -24,7 +24,7 @@ type ExportOptions struct {
 // that the repository's own parser knows, so that the evaluation there finds every one it reads. A checkpoint that is
 // read again has the options of the model: what the repository has no option for is stored in ownEntry, and what cannot
 // be stored is an error. A network without a repository gets one state dict under the names of this program,
-// "img.fc.weight", in place of a list of them. What the loss learned is a dict of its own, "loss".
+// "img.fc.weight", in place of a list of them. What the loss learned is its own dict, "loss".
 func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
 	f, known := formats[m.Options.Network]
 	if !known {
@@ -142,7 +142,7 @@ func commonOptions(m *Model) map[string]any {
 	}
 }
 
-// imageOptions are those of fartashf/vsepp and KunpengLi1994/VSRN for pictures and similarities.
+// imageOptions are the options of fartashf/vsepp and KunpengLi1994/VSRN for pictures and similarities.
 func imageOptions(m *Model) map[string]any {
 	o := commonOptions(m)
 	maps.Copy(o, map[string]any{"measure": "cosine", "use_abs": false, "crop_size": 224, "finetune": false,

@@ -29,8 +29,8 @@ func oneOf(values ...any) takes { return func(v any) bool { return slices.Contai
 // isPrecomp: with another data_name VSE++ and VSRN build a convolutional network.
 func isPrecomp(v any) bool { s, _ := v.(string); return strings.HasSuffix(s, "_precomp") }
 
-// modelReads are the options that Model.__init__ of every reference reads, and evaluationReads those of evalrank, of
-// the loader of the test split, and of the forward pass.
+// modelReads are the options that Model.__init__ of every reference reads, and evaluationReads the options of evalrank,
+// of the loader of the test split, and of the forward pass.
 var (
 	modelReads = map[string]takes{"grad_clip": isReal, "img_dim": isWhole, "embed_size": isWhole, "no_imgnorm": isFlag,
 		"margin": isReal, "max_violation": isFlag, "learning_rate": isReal}

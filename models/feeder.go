@@ -17,8 +17,8 @@ type Resident struct {
 	Device device.Resident
 	// Features [rows, R·D] and Boxes [rows, R·4] of all rows of the feature file; Semantics [captions, k].
 	Features, Boxes, Semantics device.Table
-	// Words int32 are the concatenated ids of all captions, those of caption c from Starts[c] to Starts[c+1]; Starts is
-	// int32 [captions + 1].
+	// Words int32 are the concatenated ids of all captions, the ids of caption c from Starts[c] to Starts[c+1]; Starts
+	// is int32 [captions + 1].
 	Words, Starts device.View
 }
 
@@ -46,7 +46,7 @@ type Feeder struct {
 	positions     int         // words of a caption that there are positions for, 0 without a limit
 
 	features, boxes, semantics rows
-	lists                      *Resident // of words; nil copies those of the batches
+	lists                      *Resident // of words; nil copies the words of the batches
 
 	words, all, edgeList, edgeStart []int32 // staging
 	limits                          [3][]int32
@@ -223,7 +223,7 @@ func (f *Feeder) Images(b batch.Images) error {
 }
 
 // countReader is a network whose graphs have inputs of their own that follow from the numbers of regions of the images,
-// and from the largest in the batch, up to which an image attends to what it lacks; 0 is that of the image itself.
+// and from the largest in the batch, up to which an image attends to what it lacks; 0 is the count of the image itself.
 type countReader interface {
 	feedCounts(s *graph.Instance, counts []int32, most int32) error
 }
@@ -280,7 +280,7 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	return f.lengths(0, InputLengths, b.Lengths, f.longest(l), wordUnit(n))
 }
 
-// Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for so many words.
+// Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for that many words.
 func (f *Feeder) Edges(b batch.Captions, capacity int) error {
 	if !f.edges {
 		return nil
@@ -369,7 +369,7 @@ func (f *Feeder) wordBound(lengths []int32, l int) int {
 }
 
 // PairCapacity rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are
-// compiled for: a multiple of two a caption that is no less than wordBound.
+// compiled for: a multiple of two a caption that is at least wordBound.
 func (f *Feeder) PairCapacity(lengths []int32, l int) int {
 	unit := 2 * len(lengths)
 	return (f.wordBound(lengths, l) + unit - 1) / unit * unit

@@ -72,7 +72,7 @@ type chanFile struct {
 	Cases []json.RawMessage
 }
 
-// chanCases are the cases of the whole network, or those of codings and poolings alone; the case of InfoNCELoss is
+// chanCases are the cases of the whole network, or the cases of codings and poolings alone; the case of InfoNCELoss is
 // neither.
 func chanCases(t *testing.T, whole bool) (file chanFile, cases []*chanCase) {
 	golden.Load(t, "chan.json", &file)
@@ -191,7 +191,7 @@ func present(x []float64, counts []int32, r int) (out []float64) {
 	return out
 }
 
-// All codings and poolings on given embeddings, whose rows behind the lengths hold other numbers: scores, loss and
+// All codings and poolings on given embeddings, whose rows after the lengths hold other numbers: scores, loss and
 // gradients.
 func TestGoldenCHANPairs(t *testing.T) {
 	_, cases := chanCases(t, false)

@@ -25,7 +25,7 @@ type networkCase struct {
 	Settings map[string]json.RawMessage
 	Vocab    int
 	Lengths  []int32       // [N]
-	Captions golden.Tensor // [N, L] word ids; what lies behind a caption is not read
+	Captions golden.Tensor // [N, L] word ids; what lies after a caption is not read
 	Inputs   struct {
 		Images golden.Tensor  // [N, R, D]
 		Boxes  *golden.Tensor // [N, R, 4], of networks that read boxes

@@ -61,7 +61,7 @@ func TestGoldenSCAN(t *testing.T) {
 	}
 }
 
-// scanCases reads the cases of the whole network; those of scores_all belong to TestGoldenSCANScores.
+// scanCases reads the cases of the whole network; the cases of scores_all belong to TestGoldenSCANScores.
 func scanCases(t *testing.T) (cases []*scanCase) {
 	var file struct {
 		Shared scanInputs

@@ -116,7 +116,7 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	t.Conv.Params = column(nn.Uniform(1))
 	for range s.kernels {
 		image, text := nn.NewLinear(s.blocks, s.hidden/s.kernels), nn.NewLinear(s.blocks, s.hidden/s.kernels)
-		image.Bias = nn.Param{} // that of the text is there by a slip of the reference (quirk Q8)
+		image.Bias = nn.Param{} // the one of the text is there by a slip of the reference (quirk Q8)
 		i.Conv.Conv, t.Conv.Conv = append(i.Conv.Conv, image), append(t.Conv.Conv, text)
 	}
 	i.Out1, i.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)

@@ -9,7 +9,7 @@ import (
 )
 
 // The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are
-// those of their directions.
+// the lengths of their directions.
 func TestGSMNParameters(t *testing.T) {
 	o := DefaultOptions()
 	o.Network, o.TextEncoder = GSMN, "bigru"

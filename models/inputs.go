@@ -14,13 +14,13 @@ const (
 	// InputRegions is then the concatenated regions of all images; the capacity is R each.
 	InputRegionCounts = "in.region_counts"
 
-	inputAllLengths = "in.all_lengths" // int32 [N], those of the captions of all ranks (SharedCaptions)
+	inputAllLengths = "in.all_lengths" // int32 [N], for the captions of all ranks (SharedCaptions)
 
 	InputBoxes     = "in.boxes"      // [B, R·4]
 	InputEdges     = "in.edges"      // int32 [capacity, 2]
 	InputEdgeStart = "in.edge_start" // int32 [B + 1]
 
-	// Those of a captioning branch, see Labels.
+	// Inputs of a captioning branch, see Labels.
 	InputLabels     = "in.labels"
 	InputLabelMask  = "in.label_mask"
 	InputLabelSteps = "in.label_steps"
@@ -37,18 +37,18 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 	return in
 }
 
-// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with the capacity for so
+// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with the capacity for that
 // many words; a capacity of 0 means no dependencies.
 func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions {
 	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Capacity: capacity}
-	if capacity > 0 && g.Shard.Alone() { // SharedCaptions has those of all ranks
+	if capacity > 0 && g.Shard.Alone() { // SharedCaptions has the captions of all ranks
 		c.Edges, c.EdgeStart = m.edgeInputs(g, n, capacity)
 	}
 	return c
 }
 
-// SharedCaptions gathers what Words computed of the captions of this rank (graph.Shard): those of all ranks, with the
-// capacity for so many words.
+// SharedCaptions gathers what Words computed of the captions of this rank (graph.Shard): the values of all ranks, with
+// the capacity for that many words.
 func (m *Model) SharedCaptions(g *graph.Graph, c EncodedCaptions, capacity int) EncodedCaptions {
 	if g.Shard.Alone() {
 		return c
@@ -64,7 +64,7 @@ func (m *Model) SharedCaptions(g *graph.Graph, c EncodedCaptions, capacity int) 
 	return all
 }
 
-// edgeInputs are the dependencies of n captions with the capacity for so many words, nil if the network reads none.
+// edgeInputs are the dependencies of n captions with the capacity for that many words, nil if the network reads none.
 func (m *Model) edgeInputs(g *graph.Graph, n, capacity int) (edges, start *graph.Node) {
 	if !m.Options.Traits().ReadsEdges {
 		return nil, nil

@@ -24,8 +24,8 @@ type Model struct {
 	learned  []*nn.Param
 }
 
-// NewModel builds a network and allocates its parameters, zeroed, on a device. learned are parameters beside those of
-// the network, which its loss learns (Learned).
+// NewModel builds a network and allocates its parameters, zeroed, on a device. learned are parameters beside the
+// parameters of the network, which its loss learns (Learned).
 func NewModel(dev device.Device, o Options, d Dims, learned ...*nn.Param) (*Model, error) {
 	n, err := newNetwork(o, d)
 	if err != nil {
@@ -52,7 +52,7 @@ func Learned(name string, start, least, most float64) *nn.Param {
 		Within: &[2]float64{least, most}}
 }
 
-// Params returns all stored parameters: those of the network, and behind them what its loss learns.
+// Params returns all stored parameters: the parameters of the network, and after them what its loss learns.
 func (m *Model) Params() []*nn.Param { return slices.Concat(m.Network.Params(), m.learned) }
 
 // Init draws all parameters from the seed, with all threads of pool (nil is the caller alone). The values depend on the

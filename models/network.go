@@ -13,7 +13,7 @@ type Dims struct {
 	Regions int // R, 36
 	Feature int // D, 2048
 	Vocab   int // V, special words included
-	// Counted says that images may have fewer regions than R (InputRegionCounts); it is no size of the weights.
+	// Counted says that images may have fewer regions than R (InputRegionCounts); it is not a size of the weights.
 	Counted bool `json:"-"`
 }
 
@@ -22,8 +22,8 @@ type Captions struct {
 	Words, Lengths *graph.Node
 	// Capacity is the number of rows of values with a row per word, at least Σ lengths; 0 is B·L.
 	Capacity int
-	// Edges int32 [capacity, 2] are the dependencies between words, as positions in a caption, those of caption c from
-	// EdgeStart[c] to EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
+	// Edges int32 [capacity, 2] are the dependencies between words, as positions in a caption, the pairs of caption c
+	// from EdgeStart[c] to EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
 	Edges, EdgeStart *graph.Node
 }
 
@@ -67,8 +67,8 @@ type Embedder interface {
 // Captioner is a network that in training also writes the caption of every image, and learns from what it writes.
 type Captioner interface {
 	Embedder
-	// ImagesAndLoss embeds regions as Images does, and returns the loss of the captioning branch, to be added to that
-	// of retrieval.
+	// ImagesAndLoss embeds regions as Images does, and returns the loss of the captioning branch, to be added to the
+	// loss of retrieval.
 	ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node)
 	// MaxLength is the longest caption the branch writes, <start> and <end> included.
 	MaxLength() int
@@ -80,7 +80,7 @@ type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
 	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the
-	// steps behind Lengths are masked.
+	// steps after Lengths are masked.
 	Lengths *graph.Node
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the
-// data. A network with options of its own has a field here; everything else about it is in its file.
+// data. A network with its own options has a field here; everything else about it is in its file.
 type Options struct {
 	Network     string `yaml:"network"`
 	EmbedDim    int    `yaml:"embed_dim" min:"1" max:"65536" doc:"size of the joint embedding; 1024, vsrn 2048"`
@@ -154,7 +154,7 @@ func (o *Options) checkWords() *options.Error {
 	return nil
 }
 
-// divisor returns an error unless the value of a key, n, divides that of another, of.
+// divisor returns an error unless the value of a key, n, divides the value of another, of.
 func divisor(key string, n int, other string, of int) *options.Error {
 	if of%n == 0 {
 		return nil

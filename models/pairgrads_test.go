@@ -96,8 +96,8 @@ func (p *pairBatch) gradients(t *testing.T, dev device.Device, bounds bool) map[
 	return got
 }
 
-// Scores and gradients of SCAN and CHAN on a GPU are those of float64 on the processor, whatever is drawn: captions and
-// their lengths, images with padded regions, options of the network, and how many images a tile has there.
+// Scores and gradients of SCAN and CHAN on a GPU are the same as in float64 on the processor, whatever is drawn:
+// captions and their lengths, images with padded regions, options of the network, and how many images a tile has there.
 func TestPairGradientsOnEmulatedGPU(t *testing.T) {
 	path := emulator.Library(t)
 	for seed := range uint64(40) {

@@ -7,10 +7,10 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what the
-// tiles of pairs read is copied there once, if it fits.
+// Encoded values on a device with its own memory. Evaluation scores every image with every caption, so what the tiles
+// of pairs read is copied there once, if it fits.
 
-// MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace those of an
+// MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace the values of an
 // earlier call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory
 // for them is a device.OutOfMemoryError; then nothing of the set is resident.
 func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {

@@ -197,7 +197,7 @@ func (r *PairRunner) inputs(g *graph.Graph, key tileShape, images, captions *Enc
 }
 
 // Attention computes how the words of caption c of a set attend to the regions of image i of a set, or with
-// WordAttender.AttendsWords the regions to the words: the weights [words of the caption, R]. A network that is no
+// WordAttender.AttendsWords the regions to the words: the weights [words of the caption, R]. A network that is not a
 // WordAttender is an error.
 func (r *PairRunner) Attention(images *EncodedSet, i int, captions *EncodedSet, c int) ([]float32, error) {
 	net, ok := r.net.(WordAttender)
@@ -225,7 +225,7 @@ func (r *PairRunner) Attention(images *EncodedSet, i int, captions *EncodedSet, 
 	return weights[:words*regions], nil
 }
 
-// AttendsWords reports whether the weights of Attention are those of regions over words.
+// AttendsWords reports whether the weights of Attention are the weights of regions over words.
 func (r *PairRunner) AttendsWords() bool {
 	net, ok := r.net.(WordAttender)
 	return ok && net.AttendsWords()

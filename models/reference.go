@@ -16,10 +16,10 @@ import (
 // Checkpoints of the reference repositories (train.py, save_checkpoint): a dict {epoch, model, best_rsum, opt, Eiters}
 // whose "model" is a list of state dicts, one for each part of the network, under the names this package uses too.
 //
-// Those of other training loops are read where there is one way to read them: state dicts under another key, in a dict
-// of parts, in a list alone, or all in one dict whose names begin with the parts. Which network they are of, and which
-// of them is which part, follows from the names and shapes of their tensors, and where two networks have the same, from
-// the options that only one of the two has. Where more than one reading is left, the file is refused.
+// Checkpoints of other training loops are read where there is one way to read them: state dicts under another key, in a
+// dict of parts, in a list alone, or all in one dict whose names begin with the parts. Which network they are of, and
+// which of them is which part, follows from the names and shapes of their tensors, and where two networks have the
+// same, from the options that only one of the two has. Where more than one reading is left, the file is refused.
 
 // Reference is an opened checkpoint of a reference repository.
 type Reference struct {
@@ -194,8 +194,8 @@ func (r *Reference) recognise(found []reading) error {
 	return err
 }
 
-// read takes state dicts for those of a network, and finds out its options and sizes. differs tells what other tensors
-// than those of the network they have.
+// read takes state dicts for the ones of a network, and finds out its options and sizes. differs tells what other
+// tensors than the tensors of the network they have.
 func (r *Reference) read(f fit) (differs, err error) {
 	r.states, r.told, r.assumed = f.states, map[string]bool{}, nil
 	r.options = DefaultOptions()
@@ -273,9 +273,9 @@ func (r *Reference) differs(n Network) error {
 	return nil
 }
 
-// readOptions sets the options of the network from those of the checkpoint. An option has the value that its entry
-// denotes, of whatever type the entry is: numbers and truth values also as text, as NumPy scalars and as tensors of one
-// element. What is missing or denotes no such value stays as it is and is noted, for Assumed.
+// readOptions sets the options of the network from the options of the checkpoint. An option has the value that its
+// entry denotes, of whatever type the entry is: numbers and truth values also as text, as NumPy scalars and as tensors
+// of one element. What is missing or denotes no such value stays as it is and is noted, for Assumed.
 func (r *Reference) readOptions() error {
 	for x, ref := range r.options.referenced() {
 		found, there := r.opt[ref.name]

@@ -29,8 +29,8 @@ const ownEntry = "vsetrain"
 // modelSection is the section of the configuration that holds Options.
 const modelSection = "model."
 
-// Given are options of a network that a person gives in place of those of a checkpoint, by their keys below model, such
-// as "scan.lambda". A value has the type of the option.
+// Given are options of a network that a person gives in place of the options of a checkpoint, by their keys below
+// model, such as "scan.lambda". A value has the type of the option.
 type Given map[string]any
 
 // option is a leaf of Options.
@@ -40,7 +40,7 @@ type option struct {
 	value reflect.Value
 }
 
-// each visits all options of a network, those of other networks too.
+// each visits all options of a network, the options of other networks too.
 func (o *Options) each() iter.Seq[option] {
 	return func(yield func(option) bool) { eachOf("", reflect.ValueOf(o).Elem(), yield) }
 }
@@ -185,7 +185,7 @@ func shown(x any) string {
 // several stands for values that contradict each other.
 type several struct{}
 
-// writeOptions puts the options of a network among those of its repository.
+// writeOptions puts the options of a network among the options of its repository.
 func writeOptions(to map[string]any, o Options) {
 	for x, ref := range o.referenced() {
 		to[ref.name] = x.value.Interface()
@@ -200,7 +200,7 @@ func writeOptions(to map[string]any, o Options) {
 }
 
 // differing returns the options of the network that are not the same, by their keys in the configuration, with their
-// values in o. Where a training began (json:"-") is no option of weights.
+// values in o. Where a training began (json:"-") is not an option of weights.
 func (o Options) differing(from Options) map[string]any {
 	out, other := map[string]any{}, map[string]any{}
 	for x := range from.each() {
@@ -370,7 +370,7 @@ func same(x, y any) bool {
 	return false
 }
 
-// evidence returns those of some networks for which a checkpoint has an option that the others do not have.
+// evidence returns the evidence of some networks for which a checkpoint has an option that the others do not have.
 func evidence(opt map[string]any, networks []string) (with []string) {
 	owners := map[string][]string{}
 	for _, name := range networks {

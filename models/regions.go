@@ -15,7 +15,7 @@ func regionCounts(g *graph.Graph, b, r int) *graph.Node {
 	return g.ConstInts(fmt.Sprintf("const.regions.%d.%d", b, r), slices.Repeat([]int32{int32(r)}, b))
 }
 
-// counted reports whether the images of a graph may have fewer than R regions: those of the data set, or in training
+// counted reports whether the images of a graph may have fewer than R regions: images of the data set, or in training
 // because size augmentation drops some.
 func (d Dims) counted(g *graph.Graph, augment bool) bool { return d.Counted || g.Training && augment }
 
@@ -34,14 +34,14 @@ type paddedRegions struct {
 }
 
 // rows makes concatenated regions [B·R, D] R rows for every image: [B·R, D]. Where no region is, the row is any. mask
-// [B, R] is that of the inputs, alone.
+// [B, R] is the mask of the inputs, alone.
 func (p *paddedRegions) rows(g *graph.Graph, regions *graph.Node, b, r int) (x *graph.Node, mask []*graph.Node) {
 	x = g.SelectRows(regions, g.InputInts(inputRegionRows, b, r), regionCounts(g, b, r))
 	return x, []*graph.Node{g.Input(inputRegionMask, b, r)}
 }
 
 // linear is a layer on the regions of B images with R rows each: [B·R, E]. Where no region is the input is 0, so the
-// bias is all that there is. mask and attended [B, R] are those of the inputs.
+// bias is all that there is. mask and attended [B, R] are the masks of the inputs.
 func (p *paddedRegions) linear(g *graph.Graph, regions *graph.Node, l *nn.Linear, r int) (x, mask,
 	attended *graph.Node) {
 	b, d, e := graph.Dim(regions, 0), l.Weight.Shape[1], l.Weight.Shape[0]
@@ -53,8 +53,8 @@ func (p *paddedRegions) linear(g *graph.Graph, regions *graph.Node, l *nn.Linear
 	return g.Add(x, g.Repeat(l.Bias.Node(g), b*r)), mask, attended
 }
 
-// feed sets the inputs for images with so many regions. Every region that is there is attended to; unless masked, as in
-// the released code of CHAN, so is every row below the largest count of the batch, most, whatever is there.
+// feed sets the inputs for images with that many regions. Every region that is there is attended to; unless masked, as
+// in the released code of CHAN, so is every row below the largest count of the batch, most, whatever is there.
 func (p *paddedRegions) feed(s *graph.Instance, counts []int32, most int32, r int, masked bool) error {
 	p.numbers, p.attended, p.mask = p.numbers[:0], p.attended[:0], p.mask[:0]
 	first := int32(0)
@@ -83,7 +83,7 @@ func (p *paddedRegions) feed(s *graph.Instance, counts []int32, most int32, r in
 	return s.Feed(inputRegionMask, p.mask)
 }
 
-// maskRegions makes the values x [N, B·R] of rows without a region 0, or with least less than those of all others.
+// maskRegions makes the values x [N, B·R] of rows without a region 0, or with least less than the values of all others.
 // masks is empty, or the mask [B, R] alone.
 func maskRegions(g *graph.Graph, x *graph.Node, masks []*graph.Node, least bool) *graph.Node {
 	for _, mask := range masks {
@@ -96,8 +96,8 @@ func maskRegions(g *graph.Graph, x *graph.Node, masks []*graph.Node, least bool)
 	return x
 }
 
-// leastRegions is what makes the similarities of rows without a region less than those of all others when it is added
-// to them, as the bias of a product: [B·R], 0 where a region is and -1e9 elsewhere; nil without a mask.
+// leastRegions is what makes the similarities of rows without a region less than the similarities of all others when it
+// is added to them, as the bias of a product: [B·R], 0 where a region is and -1e9 elsewhere; nil without a mask.
 func leastRegions(g *graph.Graph, masks []*graph.Node) *graph.Node {
 	for _, mask := range masks {
 		// 1/max(mask, 1e-9) is 1 or 1e9

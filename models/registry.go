@@ -44,7 +44,7 @@ func Available() []string {
 	return slices.Sorted(maps.Keys(registry))
 }
 
-// Traits returns those of the network that the options name.
+// Traits returns the traits of the network that the options name.
 func (o *Options) Traits() Traits {
 	e, ok := registry[o.Network]
 	if !ok {

@@ -6,7 +6,7 @@ func init() {
 	formats[SCAN] = format{matches: isSCAN, read: readSCAN, options: scanReferenceOptions, recalls: 6}
 }
 
-// scanReferenceOptions are those of kuanghuei/SCAN, train.py.
+// scanReferenceOptions are the options of kuanghuei/SCAN, train.py.
 func scanReferenceOptions(m *Model) map[string]any {
 	o := commonOptions(m)
 	o["img_dim"], o["model_name"], o["bi_gru"], o["val_step"] = m.Dims.Feature, "./runs/runX/checkpoint",
@@ -18,7 +18,7 @@ func scanReferenceOptions(m *Model) map[string]any {
 	return o
 }
 
-// isSCAN: with a unidirectional GRU the tensors are also those of VSE++.
+// isSCAN: with a unidirectional GRU the tensors are also the tensors of VSE++.
 func isSCAN(r *Reference) bool {
 	return len(r.states) == 2 && (r.has(0, "fc.weight", 2) && len(r.states[0]) == 2 || r.has(0, "fc.weight_v", 2)) &&
 		r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)

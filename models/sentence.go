@@ -16,7 +16,7 @@ import (
 )
 
 // Sentence vectors of a pretrained BERT, frozen and in evaluation mode: the semantics of LSEH-BERT. With the last
-// hidden states h_1 … h_n of a caption, h_1 that of [CLS]:
+// hidden states h_1 … h_n of a caption, h_1 the state of [CLS]:
 //
 //	pooler   tanh(W_p h_1 + b_p)      cls   h_1      mean   1/n Σ h_t
 
@@ -35,7 +35,7 @@ type SentenceEncoder struct {
 	feeder   *Feeder
 }
 
-// OpenSentenceEncoder reads an encoder from a folder: its sizes are those of its tensors, the heads those of
+// OpenSentenceEncoder reads an encoder from a folder: its sizes are the sizes of its tensors, the heads the number in
 // config.json, or of 64 columns if there is none. vocab is the number of pieces of its vocab.txt.
 func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) (*SentenceEncoder, error) {
 	o, err := bertSizes(dir)

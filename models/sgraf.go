@@ -16,8 +16,8 @@ package models
 //	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)
 //	                   p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
 //
-// TextSA has no BN; that of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the mean
-// of the scores of both.
+// TextSA has no BN; the BN of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the
+// mean of the scores of both.
 
 import (
 	"strings"
@@ -48,8 +48,8 @@ func init() {
 type SGRAFOptions struct {
 	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
 	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
-	// Dropout is that of the word vectors and of the branches that make the global vectors; the reference has no option
-	// for it.
+	// Dropout is the dropout of the word vectors and of the branches that make the global vectors; the reference has no
+	// option for it.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of word vectors and global vectors in training; 0 turns it off"`
 }
 
@@ -96,7 +96,7 @@ type textSA struct {
 	Common [1]nn.Linear `param:"embedding_common"`
 }
 
-// normed is a linear layer and a batch norm behind it.
+// normed is a linear layer and a batch norm after it.
 type normed struct {
 	Linear nn.Linear    `param:"0"`
 	Norm   nn.BatchNorm `param:"1"`

@@ -43,7 +43,7 @@ func readSGRAF(r *Reference) error {
 	return nil
 }
 
-// sgrafReferenceOptions are those of Paranioar/SGRAF, opts.py.
+// sgrafReferenceOptions are the options of Paranioar/SGRAF, opts.py.
 func sgrafReferenceOptions(m *Model) map[string]any {
 	module := "SGR"
 	if m.Options.Network == SAF {

@@ -6,9 +6,9 @@ import "math"
 // declares them for its options.
 type Traits struct {
 	Title   string // as papers write it
-	Variant string // of the options, behind the title in tables; may be empty
+	Variant string // of the options, after the title in tables; may be empty
 	Order   int    // in tables, from 1
-	// Apart: the LSEH paper lists the network in a table of its own, and not in its summary.
+	// Apart: the LSEH paper lists the network in its own table, and not in its summary.
 	Apart bool
 
 	// Span is the most by which two scores differ, of captions of up to spanWords words; 0 where there is no bound.
@@ -31,7 +31,7 @@ type Traits struct {
 	ReadsEdges   bool // it computes with them
 	StoredWords  bool // word ids that are stored with the captions replace theirs (GSMN's released data)
 	SizeAugment  bool // training drops regions and words (data.FieldAugmentation)
-	// it brings a word <mask> of its own behind the vocabulary, with which the vocabulary may have been saved
+	// it brings a word <mask> of its own after the vocabulary, with which the vocabulary may have been saved
 	MaskWord bool
 	// Together names the option, and its value, by which the images of a batch attend to each other, so that ranks
 	// cannot divide it; empty where each is encoded by itself.

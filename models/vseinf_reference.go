@@ -12,8 +12,8 @@ func init() {
 		unsupported: []string{"no_imgnorm", "no_txtnorm"}, prefix: vseinfPrefix}
 }
 
-// isVSEInf reports whether the state dicts are those of VSE-infinity in region mode: a linear layer and a perceptron on
-// the regions, and the pooling operator on both sides.
+// isVSEInf reports whether the state dicts are the ones of VSE-infinity in region mode: a linear layer and a perceptron
+// on the regions, and the pooling operator on both sides.
 func isVSEInf(r *Reference) bool {
 	return r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) &&
 		r.has(0, "gpool.linear.weight", 2) &&
@@ -29,7 +29,8 @@ func vseinfPrefix(m *Model) string {
 	return ""
 }
 
-// readBertOrBiGRU finds the sizes of a network with BERT, or with a BiGRU whose last word vector is that of <mask>.
+// readBertOrBiGRU finds the sizes of a network with BERT, or with a BiGRU whose last word vector is the vector of
+// <mask>.
 func readBertOrBiGRU(r *Reference) error {
 	if r.has(1, "bert."+bertWords, 2) {
 		return readBert(r)
@@ -83,7 +84,7 @@ func readBert(r *Reference) error {
 	return nil
 }
 
-// vseinfReferenceOptions are those of woodfrog/vse_infty, arguments.py, on its branches master (BERT) and bigru.
+// vseinfReferenceOptions are the options of woodfrog/vse_infty, arguments.py, on its branches master (BERT) and bigru.
 func vseinfReferenceOptions(m *Model) map[string]any {
 	o := commonOptions(m)
 	maps.Copy(o, map[string]any{

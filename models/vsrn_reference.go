@@ -21,7 +21,7 @@ func isVSRN(r *Reference) bool {
 		r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
 }
 
-// readVSRN takes the mode from the batch norm behind the GRU. No tensor depends on the number of regions.
+// readVSRN takes the mode from the batch norm after the GRU. No tensor depends on the number of regions.
 func readVSRN(r *Reference) error {
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]

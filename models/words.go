@@ -21,8 +21,8 @@ type wordEncoder struct {
 	word, embed int
 }
 
-// newWordEncoder returns the encoder that the options name. Its word vectors, where it has any, are those of the
-// vocabulary and of extra words behind it, such as <mask>.
+// newWordEncoder returns the encoder that the options name. Its word vectors, where it has any, are the vectors of the
+// vocabulary and of extra words after it, such as <mask>.
 func newWordEncoder(o Options, d Dims, extra int) wordEncoder {
 	w := wordEncoder{word: o.WordDim, embed: o.EmbedDim}
 	switch o.TextEncoder {

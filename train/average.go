@@ -14,10 +14,10 @@ import (
 //	a_n = d_n a_{n-1} + (1 - d_n) w_n,    d_n = min(d, (n - 1) / (n + 8))
 //
 // for w_n the weights after update n, from 1, so that it begins with the weights after the first update and forgets the
-// first ones quickly. Running statistics are not averaged: those of the weights serve it too.
+// first ones quickly. Running statistics are not averaged: the statistics of the weights serve it too.
 //
-// Sources: B. Polyak, A. Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992; the rise of d is that
-// of TensorFlow's ExponentialMovingAverage with num_updates.
+// Sources: B. Polyak, A. Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992; the rise of d is taken
+// from TensorFlow's ExponentialMovingAverage with num_updates.
 type average struct {
 	decay  float64
 	dev    device.Device

@@ -15,7 +15,7 @@ import (
 )
 
 // The average of three updates by its formula, for a decay that is reached and one that is not; the weights come back
-// bit for bit behind their exchange, also after an error.
+// bit for bit after their exchange, also after an error.
 func TestAverage(t *testing.T) {
 	for _, decay := range []float64{0.05, 0.9} {
 		s := tinyStep(t, newDevice(t, cpu.FP64), "lmh", 0)

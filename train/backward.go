@@ -78,7 +78,7 @@ func worthFactoring(dy, x *graph.Node, from int) bool {
 }
 
 // await has the program wait for each part of the parameters before it reads it. What other ranks have of a part is
-// sent behind all that comes before, but no earlier than where the ranks meet last: they would wait for it there.
+// sent after all that comes before, but no earlier than where the ranks meet last: they would wait for it there.
 func (b *backward) await(s *shard) {
 	type read struct {
 		*part
@@ -102,7 +102,7 @@ func (b *backward) await(s *shard) {
 	}
 }
 
-// gather brings the parameters that other ranks have updated and that the program reads first, behind what follows.
+// gather brings the parameters that other ranks have updated and that the program reads first, beside what follows.
 func (b *backward) gather(s *shard) {
 	for _, t := range b.first {
 		s.gather(t, s.params.Values())

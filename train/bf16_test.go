@@ -26,9 +26,9 @@ func bf16GPU(t testing.TB, copies, blas bool) device.Device {
 }
 
 // Training on copies of the operands in bfloat16 does the same bits as on operands that every product rounds for
-// itself: no copy is older than its value, after steps, recorded ones too, and after the parameters were set to those
-// of a checkpoint. It learns as in float32. Word vectors have a multiple of 8 values: others are multiplied in wider
-// rows where operands are copied, in another order of sums.
+// itself: no copy is older than its value, after steps, recorded ones too, and after the parameters were set to the
+// values in a checkpoint. It learns as in float32. Word vectors have a multiple of 8 values: others are multiplied in
+// wider rows where operands are copied, in another order of sums.
 func TestBF16Copies(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -134,7 +134,7 @@ func TestCUDALossCurveGSMN(t *testing.T) {
 	}
 }
 
-// The average of the weights on the emulated GPU, where steps are replayed from a recording, is that of the CPU.
+// The average of the weights on the emulated GPU, where steps are replayed from a recording, is the same as on the CPU.
 func TestCUDAAverage(t *testing.T) {
 	average := func(dev device.Device) []float64 {
 		s := tinyStep(t, dev, loss.LMH, 0)
@@ -247,7 +247,7 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 }
 
 // In bf16 the ranks send what products alone read as bfloat16: the inputs of a matrix that is divided. The steps are
-// those of one GPU, also behind a validation, which reads all parameters.
+// the same as on one GPU, also after a validation, which reads all parameters.
 func TestRanksSendOperands(t *testing.T) {
 	emulator.Ranks(t, 3, func(m *emulator.Meeting) {
 		lib := emulator.Library(t)

@@ -43,7 +43,7 @@ func TestCollapseOfStepsOnTheirWay(t *testing.T) {
 }
 
 // Steps that are started before the ones before them are finished do the same steps, reports, validations and saves in
-// the same order as others, each validation behind all steps before it, and interruptions repeat nothing.
+// the same order as others, each validation after all steps before it, and interruptions repeat nothing.
 func TestStepsOnTheirWay(t *testing.T) {
 	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
 	try.Do(t, plain.loop().Run(t.Context()))

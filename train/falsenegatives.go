@@ -15,7 +15,7 @@ import (
 type FalseNegatives struct {
 	Hard        int     `json:"hard"`            // hard negatives looked at
 	HardSimilar float64 `json:"hard_similarity"` // their mean semantic similarity
-	AllSimilar  float64 `json:"all_similarity"`  // that of all negatives of the batches
+	AllSimilar  float64 `json:"all_similarity"`  // the share of all negatives of the batches
 	HardFalse   float64 `json:"hard_false"`      // percent of the hard negatives that are false
 	AllFalse    float64 `json:"all_false"`       // percent of all negatives
 	all         int

@@ -161,7 +161,7 @@ func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, l
 	return try.Get(NewStep(m, l, opt))(t)
 }
 
-// adam is the optimiser of the reference repositories, adamw that of VSE-infinity with weight decay.
+// adam is the optimiser of the reference repositories, adamw the one of VSE-infinity with weight decay.
 func adam(lr float64) OptimOptions {
 	o := DefaultOptimOptions()
 	o.LR = lr
@@ -182,7 +182,7 @@ func tinyStep(t testing.TB, dev device.Device, lossName string, factorFrom int) 
 	return tinyStepOn(t, dev, tinyFeature, lossName, factorFrom)
 }
 
-// tinyStepOn is tinyStep on regions of so many values.
+// tinyStepOn is tinyStep on regions of that many values.
 func tinyStepOn(t testing.TB, dev device.Device, feature int, lossName string, factorFrom int) *Step {
 	t.Helper()
 	o, d := models.DefaultOptions(), tinyDims
@@ -197,7 +197,7 @@ func tinyBatch(seed uint64, n, longest int) *data.Batch {
 	return tinyBatchOf(seed, n, longest, tinyFeature)
 }
 
-// tinyBatchOf is tinyBatch with regions of so many values.
+// tinyBatchOf is tinyBatch with regions of that many values.
 func tinyBatchOf(seed uint64, n, longest, feature int) *data.Batch {
 	r := philox.NewKey(seed, "test batch").Stream(0)
 	b := &data.Batch{Images: batch.Images{N: n}, L: longest, Regions: tinyRegions, Dim: feature,

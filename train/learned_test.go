@@ -26,7 +26,7 @@ func learningStep(t *testing.T, dev device.Device, l loss.Options, opt OptimOpti
 	return try.Get(NewStep(m, l, opt))(t)
 }
 
-// The ranges are those of the golden cases, on a device of each precision; infinite ends leave a value as it is.
+// The ranges are the same as in the golden cases, on a device of each precision; infinite ends leave a value as it is.
 func TestGoldenClamp(t *testing.T) {
 	var file struct{ Cases []json.RawMessage }
 	golden.Load(t, "losses_more.json", &file)

@@ -25,7 +25,7 @@ type micro struct {
 	model      *models.Model
 	size       int // pairs of a micro-batch, at most
 	seed       *uint64
-	read       func(dst []float32, row int) error // of features; nil takes those of batches
+	read       func(dst []float32, row int) error // of features; nil takes the rows of batches
 	norms      *graph.Instance                    // of the batch norms
 	loss       *graph.Instance                    // of the graph of the loss, whose results are read when all is done
 	feeder     *models.Feeder                     // of the network
@@ -40,7 +40,7 @@ type micro struct {
 
 	captioned device.View // the loss of a captioning branch on all micro-batches, absent without one
 	programs  map[models.Shape][]stage
-	whole     map[int][]wholeNorm // of so many pairs
+	whole     map[int][]wholeNorm // of that many pairs
 	flops     float64             // of the step
 
 	pairs batch.Pairs // of the step
@@ -48,7 +48,7 @@ type micro struct {
 
 // kept are values of all pairs of a batch: embeddings, or those at a cut.
 type kept struct {
-	rows, width int         // of a pair; at most so many rows where counted
+	rows, width int         // of a pair; at most that many rows where counted
 	cut         bool        // of what enters a batch norm
 	counted     bool        // the rows of a pair are as many as its regions
 	value       device.View // what micro-batches compute
@@ -317,7 +317,8 @@ func (m *micro) keep(n int) (moved bool, err error) {
 	return true, nil
 }
 
-// reserve compiles the graphs of steps on pairs of which some captions fall into a bucket, but for that of the loss.
+// reserve compiles the graphs of steps on pairs of which some captions fall into a bucket, but for the part of the
+// loss.
 func (m *micro) reserve(sh models.Shape) error {
 	if m == nil {
 		return nil
@@ -350,7 +351,7 @@ func (m *micro) all() []*kept {
 	return all
 }
 
-// views are the parts of what is kept: what enters a batch norm and leaves it is that of a cut alone.
+// views are the parts of what is kept: what enters a batch norm and leaves it is of a cut alone.
 func (k *kept) views() []*device.View {
 	all := []*device.View{&k.value, &k.gradient}
 	if k.cut {

@@ -17,7 +17,7 @@ type microBatch struct {
 }
 
 // parts divide the pairs of this rank into micro-batches of nearly the same size. Captions are sorted by length, and so
-// are those of micro-batches.
+// are the captions of micro-batches.
 func (m *micro) parts() (all []microBatch) {
 	n, regions := m.pairs.N, 0
 	count := (n + m.size - 1) / m.size
@@ -93,7 +93,7 @@ func (m *micro) captionsOf(p *microBatch) batch.Captions {
 	return c
 }
 
-// shape is that of the graphs of a micro-batch.
+// shape is the shape of the graphs of a micro-batch.
 func (m *micro) shape(p *microBatch) models.Shape {
 	return models.Shape{N: p.hi - p.lo, Bucket: models.Bucket(int(m.pairs.Lengths[p.lo])),
 		All: len(m.pairs.Whole().Lengths)}

@@ -66,7 +66,7 @@ func TestCountNegatives(t *testing.T) {
 	}
 }
 
-// The counts of a step are those of its scores and margins, for a constant margin and for LSEH's.
+// The counts of a step are determined by its scores and margins, for a constant margin and for LSEH's.
 func TestHardNegatives(t *testing.T) {
 	for name, semantic := range map[string]int{loss.LMH: 0, loss.LSEH: 4} {
 		s := tinyStep(t, newDevice(t, cpu.FP32), name, 0)

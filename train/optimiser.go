@@ -54,7 +54,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	return opt, nil
 }
 
-// join makes the optimiser that of a rank; nil is one that is alone.
+// join makes the optimiser the optimiser of a rank; nil is one that is alone.
 func (o *optimiser) join(r *Ranks) {
 	if r == nil {
 		return
@@ -69,12 +69,12 @@ func (o *optimiser) join(r *Ranks) {
 // scalars and Adam walk it.
 type update struct {
 	span
-	// nth of so many applications with the same gradient in one step: 1 of 1, except for parameters that are listed
+	// nth of that many applications with the same gradient in one step: 1 of 1, except for parameters that are listed
 	// twice (ParamSpec.Twice), which are counted in the norm, clipped and updated twice.
 	nth, of int
 	// factor is the gradient of a weight that is known as a product only; nil if the gradient lies in the flat memory.
 	factor *device.Factored
-	at     int // where its moments begin in those of the shard
+	at     int // where its moments begin in the moments of the shard
 }
 
 // span is a range of the flat parameter memory whose learning rate is scaled, and which has weight decay or none.
@@ -84,7 +84,7 @@ type span struct {
 	noDecay bool
 }
 
-// updatesOf are the updates of ranges whose gradient is applied so many times in a step.
+// updatesOf are the updates of ranges whose gradient is applied that many times in a step.
 func updatesOf(times int, spans ...span) (list []update) {
 	for _, s := range spans {
 		for nth := range times {
@@ -150,8 +150,8 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	}
 }
 
-// apply updates the parameters, of several ranks those of the shard, and takes them into their average. A gradient that
-// is applied of times is clipped of times. All ranks then have what a loss learns, which is reported.
+// apply updates the parameters, of several ranks the parameters of the shard, and takes them into their average. A
+// gradient that is applied of times is clipped of times. All ranks then have what a loss learns, which is reported.
 func (o *optimiser) apply(list []update, hypers device.View) {
 	if slices.ContainsFunc(list, func(u update) bool { return u.of == 2 }) {
 		device.Do(o.dev, device.Scale{Dst: o.coef2, X: o.coef, Factor: o.coef})

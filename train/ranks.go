@@ -15,9 +15,10 @@ import (
 	"vsetrain/models"
 )
 
-// Ranks is a job of several ranks that train one network: train.batch is that of all together, and the result that of
-// one (docs/distributed.md). Each encodes its part of a batch, computes the loss over the whole, and adds its gradients
-// to those of the others, so that all make the same update. No rank decides by itself when that ends.
+// Ranks is a job of several ranks that train one network: train.batch is the batch of all together, and the result the
+// same as with one (docs/distributed.md). Each encodes its part of a batch, computes the loss over the whole, and adds
+// its gradients to the gradients of the others, so that all make the same update. No rank decides by itself when that
+// ends.
 type Ranks struct {
 	Rank, Ranks int
 
@@ -102,7 +103,7 @@ func (r *Ranks) deal(all *batch.Captions) batch.Pairs {
 }
 
 // scatter adds the gradients of a part of all ranks up, each piece on its rank. What a loss learns has its whole
-// gradient on every rank: that of rank 0 counts.
+// gradient on every rank: the gradient of rank 0 counts.
 func (r *Ranks) scatter(t *part) {
 	for _, s := range r.params.Specs {
 		if lo, _ := r.params.Range(s.Name); s.Within != nil && r.Rank > 0 && lo >= t.lo && lo < t.hi {
@@ -185,8 +186,8 @@ func (r *Ranks) tell() {
 // WantStop says that this rank wants to end: all do after the same step (StepResult.Stop).
 func (r *Ranks) WantStop(want bool) { r.stop = want }
 
-// Agree sets values, pointers that JSON can be read into, on all ranks to those of rank 0. The others wait for it and
-// leave the processor to it meanwhile.
+// Agree sets values, pointers that JSON can be read into, on all ranks to the values of rank 0. The others wait for it
+// and leave the processor to it meanwhile.
 func (r *Ranks) Agree(values ...any) error {
 	r.job.Wait()
 	var text []byte
@@ -210,7 +211,7 @@ func (r *Ranks) Agree(values ...any) error {
 	return nil
 }
 
-// broadcast sets text to that of rank 0, a byte in a float.
+// broadcast sets text to the text of rank 0, a byte in a float.
 func (r *Ranks) broadcast(text []byte) error {
 	x := make([]float32, len(text))
 	for i, b := range text {
@@ -234,7 +235,7 @@ func (r *Ranks) broadcast(text []byte) error {
 	return nil
 }
 
-// Compare returns an error on all ranks where the parameters of one differ from those of rank 0 in a bit.
+// Compare returns an error on all ranks where the parameters of one differ from the parameters of rank 0 in a bit.
 func (r *Ranks) Compare() error {
 	r.complete()
 	const digits = 4 // of 16 bits, which a float holds exactly

@@ -138,7 +138,7 @@ func stateOf(s *Step) []device.View {
 	return []device.View{p.Values(), p.State(), m, v}
 }
 
-// asOne compares steps of a rank with those of one rank, from the same parameters each. What follows from a sum in
+// asOne compares steps of a rank with the steps of one rank, from the same parameters each. What follows from a sum in
 // another order may be off by rounding alone; scores from embeddings without batch norm are the same bits.
 func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 	rank, ranks := device.RankOf(d)
@@ -374,7 +374,7 @@ func TestRanksReduceDtype(t *testing.T) {
 	}
 }
 
-// divide divides what a step trains into parts of at most so many parameters, where they are no larger.
+// divide divides what a step trains into parts of at most that many parameters, where they are no larger.
 func divide(t testing.TB, s *Step, bucket int) {
 	own := try.Get(newShard(s.model.Instance.Dev, s.model.Instance.Params, bucket))(t)
 	s.opt.shard = own
@@ -388,7 +388,7 @@ func rankedCPU(t testing.TB, w ranks.World, precision string) device.Device {
 	return try.Get(ranks.New(openCPU(t, cpu.Options{Threads: 1, Precision: precision}), w))(t)
 }
 
-// Thirty steps in float32 end where those of one rank do.
+// Thirty steps in float32 end where the steps of one rank do.
 func TestRanksTrainLong(t *testing.T) {
 	for _, c := range recordedCases(t) {
 		if !slices.Contains([]string{"vsepp lmh", "vseinf", models.SAF, "gsmn, sparse, others"}, c.name) {
@@ -433,7 +433,8 @@ func TestRanksTrainLong(t *testing.T) {
 	}
 }
 
-// Behind a step the average of the weights, and what a loss learns, are those of one rank, whichever rank updates them.
+// After a step the average of the weights, and what a loss learns, are the same as on one rank, whichever rank updates
+// them.
 func TestRanksAverageAndLearn(t *testing.T) {
 	l := loss.DefaultOptions()
 	l.Name = "siglip"
@@ -481,7 +482,7 @@ func TestRanksAverageAndLearn(t *testing.T) {
 	}
 }
 
-// A rank whose parameters differ in a bit is named, on all ranks; after BroadcastState they are those of rank 0.
+// A rank whose parameters differ in a bit is named, on all ranks; after BroadcastState they are the same as on rank 0.
 func TestRanksCompare(t *testing.T) {
 	devicetest.Ranks(3, func(w *devicetest.World) {
 		s := tinyStep(t, rankedCPU(t, w, cpu.FP32), loss.LMH, 0)

@@ -73,7 +73,7 @@ func recordedCases(t testing.TB) []recordedCase {
 		return func(i int) *data.Batch { return shorten(vseinfBatch(uint64(i), 6, longest), uint64(i), true) }
 	}
 	add("vseinf", 9, 1e-2, func(d device.Device) *Step { return vseinfStep(t, d) }, regions(8))
-	for _, positions := range []int{16, 13} { // 13 is no multiple of 8
+	for _, positions := range []int{16, 13} { // 13 is not a multiple of 8
 		add(fmt.Sprintf("bert, %d positions", positions), 6, 1e-2,
 			func(d device.Device) *Step { return bertStep(t, d, adamw(1e-2), positions) },
 			regions(min(positions-1, 12)))
@@ -178,7 +178,7 @@ func trainCase(t *testing.T, s *Step, c recordedCase, n int, poisoned ...int) (r
 // A recorded step does the same bits as one that is run call by call, and the same as the CPU to 1e-4: for batches of
 // one shape that differ in words, lengths and regions, and with another learning rate, moment correction and dropout at
 // every step. A number of the host that a recording stored would show in either comparison. Nothing reads the values
-// behind the last word of a batch, which earlier steps have left in memory.
+// after the last word of a batch, which earlier steps have left in memory.
 func TestRecordedSteps(t *testing.T) {
 	for k, c := range recordedCases(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func (d *refuses) Record(func()) (device.Recording, error) {
 	return nil, errors.New("no memory")
 }
 
-// A shape of steps that cannot be recorded does not end the recordings of others; three behind each other do.
+// A shape of steps that cannot be recorded does not end the recordings of others; three in a row do.
 func TestRecordingsThatFail(t *testing.T) {
 	dev := &refuses{every: 2}
 	r := &recorder{Recorder: dev, table: map[callKey]*recorded{}}

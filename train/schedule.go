@@ -2,7 +2,7 @@ package train
 
 import "math"
 
-// LearningRate returns the learning rate of a step, counted from 0, in a run whose epochs have so many steps.
+// LearningRate returns the learning rate of a step, counted from 0, in a run whose epochs have that many steps.
 //
 //	repeat, once  lr, times decay at each update of the schedule (the references: train.py, adjust_learning_rate)
 //	cosine        lr (end + (1 - end) (1 + cos π p) / 2), p the share of the steps between warm-up and cosine_epochs

@@ -39,7 +39,7 @@ func TestLearningRate(t *testing.T) {
 	}
 }
 
-// The end of the cosine is that of the plan; settings of a schedule that is not chosen are mistakes.
+// The end of the cosine is the end of the plan; settings of a schedule that is not chosen are mistakes.
 func TestCosineOptions(t *testing.T) {
 	o := DefaultOptimOptions()
 	o.Settle(30)

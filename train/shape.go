@@ -17,8 +17,8 @@ type shape struct {
 // embedded are the embeddings [n, E] of pairs, and the loss of a captioning branch, nil without one.
 type embedded struct{ images, captions, captioning *graph.Node }
 
-// embed adds an Embedder to a graph. Of several ranks each computes the encoder with fewer parameters first: those of
-// the other are gathered meanwhile.
+// embed adds an Embedder to a graph. Of several ranks each computes the encoder with fewer parameters first: the
+// parameters of the other are gathered meanwhile.
 func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
 	net := m.Embedder()
 	captions := func() { e.captions = net.Captions(g, m.CaptionInputs(g, sh.N, sh.Bucket, 0)) }

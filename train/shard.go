@@ -11,9 +11,10 @@ import (
 
 // shard is what a rank updates of the flat parameters, and whose moments it keeps: all of them where there is one rank.
 // Ranks sum the gradients of each piece on its rank (reduce-scatter) and update it there (S. Rajbhandari, J. Rasley, O.
-// Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, stage 1). Behind a
-// step they have the new parameters of their pieces alone. The next step gathers those of all, part by part, behind its
-// forward pass, which waits for a part before it reads it; whatever else reads parameters completes them first.
+// Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, stage 1). After a
+// step they have the new parameters of their pieces alone. The next step gathers the parameters of all, part by part,
+// during its forward pass, which waits for a part before it reads it; whatever else reads parameters completes them
+// first.
 type shard struct {
 	parts  []part
 	m, v   device.View // moments of the rank's pieces, one after the other
@@ -30,9 +31,9 @@ type shard struct {
 type part struct {
 	lo, hi   int
 	from, to int          // the rank's piece
-	at       int          // where the moments of the piece begin in those of the shard
+	at       int          // where the moments of the piece begin in the moments of the shard
 	columns  int          // of a matrix that is the part and is cut between rows; 0 of others
-	deal     device.Shard // piece r is that of rank r
+	deal     device.Shard // piece r is the piece of rank r
 }
 
 // bucketSize is how many parameters are summed together at most, but for larger ones: 25 MiB in float32 (the default
@@ -40,7 +41,7 @@ type part struct {
 const bucketSize = 25 << 20 / 4
 
 // firstBucket is how many are in the part that a step reads first, but for one larger parameter: nothing is computed
-// while it waits for that, nor behind the gradients of it, which come last (1 MiB, as the first bucket there).
+// while it waits for that, nor beside the gradients of it, which come last (1 MiB, as the first bucket there).
 const firstBucket = 1 << 20 / 4
 
 // newShard divides the parameters into parts, and each into pieces of nearly the same size.
@@ -118,20 +119,21 @@ func (s *shard) matrix(lo, hi int) *part {
 	return nil
 }
 
-// scatter sets the gradients of the rank's piece of a part to the sum of those of all ranks, behind what follows.
+// scatter sets the gradients of the rank's piece of a part to the sum of the gradients of all ranks, beside what
+// follows.
 func (s *shard) scatter(t *part) {
 	g := s.params.Grads()
 	device.Do(s.dev, device.ReduceScatter{Shard: t.deal, Async: true, BF16: s.bf16, X: g.Slice(t.lo, t.hi),
 		Y: g.Slice(t.from, t.to)})
 }
 
-// gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.
+// gather sets values of a part of all parameters to those that the ranks have of their pieces, beside what follows.
 func (s *shard) gather(t *part, all device.View) {
 	device.Do(s.dev, device.AllGather{Shard: t.deal, Async: true, X: all.Slice(t.from, t.to),
 		Y: all.Slice(t.lo, t.hi)})
 }
 
-// rows are those of each matrix that is cut between rows, by rank (graph.Shard).
+// rows are the rows of each matrix that is cut between rows, by rank (graph.Shard).
 func (s *shard) rows() map[string][]int32 {
 	all := map[string][]int32{}
 	for _, spec := range s.params.Specs {
@@ -157,7 +159,7 @@ func (s *shard) complete(average device.View) {
 	s.apart = false
 }
 
-// pieces are the moments of the rank's piece of a part, as the shard keeps them and among those of all ranks.
+// pieces are the moments of the rank's piece of a part, as the shard keeps them and among the moments of all ranks.
 func (s *shard) pieces(t *part) (pairs [2][2]device.View) {
 	for i, own := range []device.View{s.m, s.v} {
 		pairs[i] = [2]device.View{own.Slice(t.at, t.at+t.to-t.from), s.whole[i].Slice(t.from, t.to)}
@@ -165,8 +167,8 @@ func (s *shard) pieces(t *part) (pairs [2][2]device.View) {
 	return pairs
 }
 
-// open makes room for the moments of all ranks, which are zero. Those of m lie where gradients do, which no step needs
-// any more.
+// open makes room for the moments of all ranks, which are zero. The moments of m lie where gradients do, which no step
+// needs any more.
 func (s *shard) open() error {
 	if !s.divided() {
 		return nil
@@ -192,7 +194,7 @@ func (s *shard) close() {
 	s.whole = [2]device.View{}
 }
 
-// moments are those of all parameters: of the shard where there is one rank, and else between open and close.
+// moments are the moments of all parameters: of the shard where there is one rank, and else between open and close.
 func (s *shard) moments() (m, v device.View) {
 	if !s.divided() {
 		return s.m, s.v
@@ -200,7 +202,7 @@ func (s *shard) moments() (m, v device.View) {
 	return s.whole[0], s.whole[1]
 }
 
-// bring sets moments to those of all ranks.
+// bring sets moments to the moments of all ranks.
 func (s *shard) bring() {
 	for i := range s.parts {
 		for k, pair := range s.pieces(&s.parts[i]) {
@@ -211,7 +213,7 @@ func (s *shard) bring() {
 	device.Do(s.dev, device.Wait{})
 }
 
-// take sets the moments of the shard to those of moments.
+// take sets the moments of the shard to the values of moments.
 func (s *shard) take() {
 	if !s.divided() {
 		return

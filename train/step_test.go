@@ -104,7 +104,7 @@ func TestStepRefusesWhatIsNotFiniteError(t *testing.T) {
 	})
 }
 
-// A step is refused for any of its losses that is not finite, such as that of captioning, and for its norm.
+// A step is refused for any of its losses that is not finite, such as the loss of captioning, and for its norm.
 func TestGuardLooksAtEveryLoss(t *testing.T) {
 	dev := newDevice(t, cpu.FP64)
 	buf := try.Get(dev.Alloc(device.Float, 4))(t)

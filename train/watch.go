@@ -7,7 +7,7 @@ import (
 )
 
 // CollapseError means that the images and captions of a run have all got nearly the same embedding: the highest
-// negative score of every row and column is that of the match, so the loss of LMH stands at 2·B·margin and the
+// negative score of every row and column is the score of the match, so the loss of LMH stands at 2·B·margin and the
 // gradients of all pairs cancel.
 type CollapseError struct {
 	Steps  int
@@ -51,7 +51,7 @@ func (l *Loop) watch(r StepResult, batch int) error {
 	return nil
 }
 
-// explain turns a numeric failure of the step behind a position into what the user can do about it.
+// explain turns a numeric failure of the step after a position into what the user can do about it.
 func (l *Loop) explain(err error, p Position) error {
 	var nf *NotFiniteError
 	if !errors.As(err, &nf) {
@@ -66,7 +66,7 @@ func (l *Loop) explain(err error, p Position) error {
 		p.Step+1, p.Epoch, p.Iter, err, more)
 }
 
-// driftSteps is the number of steps whose mean loss is compared with that of the first ones.
+// driftSteps is the number of steps whose mean loss is compared with the loss of the first ones.
 const driftSteps = 50
 
 // drift follows the loss per pair of the batch in blocks of driftSteps steps.
@@ -78,8 +78,8 @@ type drift struct {
 	said  bool
 }
 
-// follow warns once when the mean loss of a block is half as large again as that of the first one since the start of
-// the session or the end of warm-up: then the run diverges, which the recalls of a validation show later.
+// follow warns once when the mean loss of a block is half as large again as the loss of the first one since the start
+// of the session or the end of warm-up: then the run diverges, which the recalls of a validation show later.
 func (l *Loop) follow(r StepResult, batch int, sum bool) error {
 	d := &l.drift
 	if d.sum != sum {

@@ -47,7 +47,7 @@ func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
 type BertLayer struct {
 	Attention struct {
 		// Self holds the three weights, then the three biases: parameters lie in memory in the order of the fields, and
-		// side by side they are those of one product.
+		// side by side they are the rows of one product.
 		Self struct {
 			QueryW Param `param:"query.weight"`
 			KeyW   Param `param:"key.weight"`

@@ -118,7 +118,7 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 }
 
 // The weights of queries, keys and values lie side by side in memory, and so do their biases, so that they are one
-// product; the names are those of checkpoints.
+// product; the names are the names in checkpoints.
 func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
 	dev := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	defer dev.Close()

@@ -8,7 +8,7 @@ import (
 )
 
 // The layers in evaluation mode as operators of ONNX. Sequences of different lengths are padded there: words are
-// [B, L], their vectors [B, L, D] or, in front of a GRU, [L, B, D]; what stands behind the length of a caption has no
+// [B, L], their vectors [B, L, D] or, in front of a GRU, [L, B, D]; what stands after the length of a caption has no
 // influence.
 
 // masked stands for minus infinity: its exponential is 0.

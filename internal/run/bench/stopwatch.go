@@ -47,7 +47,7 @@ type stopwatch struct {
 	device.Device
 	now    func() time.Time
 	float  int             // bytes of a Float
-	behind device.Profiler // of a device whose kernels run after their calls have returned; nil where they are done when Do returns
+	behind device.Profiler // of a device whose kernels run after their calls have returned; nil where Do waits for them
 	namer  device.Namer    // of that device
 	on     bool
 	done   []Timed // calls of kernels

@@ -10,8 +10,8 @@ import (
 	"vsetrain/train"
 )
 
-// checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
-// are kept), and last, with the state of the optimiser.
+// checkpointSizes returns the bytes of the checkpoints of a run: the bytes of weights alone (best, averaged, and those
+// that are kept), and last, with the state of the optimiser.
 func (t *archive) checkpointSizes() (weights, last int64) {
 	element := int64(4)
 	if t.Device.Float64() {

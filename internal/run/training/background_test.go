@@ -119,7 +119,7 @@ func TestCheckpointBehindSteps(t *testing.T) {
 		nth   int
 		until int64 // step
 		saved int64
-		lines int // of the log, with those of validations
+		lines int // of the log, with the lines of validations
 	}{
 		{runfs.LastName, 1, 6, 0, 6}, {runfs.BestName, 1, 6, 0, 6}, // nothing is logged before there is one
 		{runfs.LastName, 2, 12, 5, 13}, {runfs.LastName, 4, 18, 13, 21},

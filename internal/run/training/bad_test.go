@@ -215,7 +215,7 @@ func TestResumeWithOtherData(t *testing.T) {
 	r.Resume = true
 	_, err := training.Train(t.Context(), r)
 	try.Fails(t, err, "the data set has changed since the run began", "train_caps.txt", "train_ims.npy")
-	if err := os.Remove(filepath.Join(dir, inputs.DataName)); err != nil { // as of a version that kept no fingerprint
+	if err := os.Remove(filepath.Join(dir, inputs.DataName)); err != nil { // as in a version that kept no fingerprint
 		t.Fatal(err)
 	}
 	try.Refuses(training.Train(t.Context(), r))(t, "began with 200 training captions", "has 60 now")

@@ -13,7 +13,7 @@ import (
 	"vsetrain/train"
 )
 
-// The predicted steps and validations are those that a run does, and the sizes those of its checkpoints; a dry run
+// The predicted steps and validations are those that a run does, and the sizes the sizes of its checkpoints; a dry run
 // makes no folder.
 func TestDryRun(t *testing.T) {
 	for _, change := range []func(o *train.Options){

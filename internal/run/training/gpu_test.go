@@ -20,7 +20,7 @@ import (
 )
 
 // gpuRun trains eight steps on the emulated driver and returns every loss and norm, the measures of the validations,
-// and the plan of the run; sent are the bytes that went to the GPU from the second step on, those of a step.
+// and the plan of the run; sent are the bytes that went to the GPU from the second step on, the bytes of a step.
 func gpuRun(t *testing.T, c *config.Config) (curve []string, plan training.Plan, sent int) {
 	t.Helper()
 	c.Device.Kind, c.Train.MaxSteps = "cuda", 8

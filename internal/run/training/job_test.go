@@ -50,7 +50,7 @@ func job(t *testing.T, c *config.Config, dir string, n int, resume bool,
 }
 
 // A run of three ranks ends with the weights of a run of one, also when one rank was told to stop on the way and two
-// went on. Labels that a loss remembers are those of all captions.
+// went on. Labels that a loss remembers are the labels of all captions.
 func TestRanksTrainARun(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Device.Precision, c.Loss.Name, c.Loss.WarmupEpochs, c.Optim.EMA = "fp64", "crcl", 1, 0.9

@@ -17,8 +17,8 @@ import (
 	"vsetrain/train"
 )
 
-// The checkpoints of the best validations are kept, those of the log. What falls out is removed, and what a session
-// that was killed left behind too. The weights of the best one are those of best.
+// The checkpoints of the best validations are kept, as named in the log. What falls out is removed, and what a session
+// that was killed left behind too. The weights of the best one are the weights of best.
 func TestKeep(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Train.Keep, c.Optim.EMA = 2, 0.5
@@ -77,8 +77,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A checkpoint names the score of its own weights: last that of the validation at its step, or none, however good an
-// earlier one was.
+// A checkpoint names the score of its own weights: last the score of the validation at its step, or none, however good
+// an earlier one was.
 func TestScoreOfTheLastWeights(t *testing.T) {
 	dir, c := filepath.Join(t.TempDir(), "run"), runtest.TinyConfig()
 	score := func(name string) float64 {

@@ -108,7 +108,7 @@ func TestLabelsOfAnEarlierRound(t *testing.T) {
 	}
 
 	c.Loss = lossWith(runtest.Checkpoint(first, runfs.LastName))
-	c.Seed++ // a network of its own
+	c.Seed++ // its own network
 	for i, y := range labelsOf(runtest.Train(t, c)) {
 		if want := before[i]; y != want && !(y == 0 && want < 0.1) {
 			t.Errorf("caption %d: label %v after the warm-up epoch, was %v", i, y, want)

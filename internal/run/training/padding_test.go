@@ -17,7 +17,7 @@ import (
 	"vsetrain/models"
 )
 
-// padded is a world whose images have 1 to 3 regions in an array with so many places; junk is in the others.
+// padded is a world whose images have 1 to 3 regions in an array with that many places; junk is in the others.
 func padded(t *testing.T, places int) string {
 	t.Helper()
 	dir := runtest.CopyWorld(t)

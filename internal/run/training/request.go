@@ -57,7 +57,7 @@ type Request struct {
 	// ProcessorTime returns the processor time that this process has had; nil does not look.
 	ProcessorTime func() time.Duration
 	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
-	// locked, with that of the run so far, 0 without one; nil is not called.
+	// locked, with the records of the run so far, 0 without one; nil is not called.
 	Saved func(step int64)
 	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
 	Tracking mlflow.Target

@@ -76,7 +76,7 @@ func (t *training) openRun() error {
 	return t.sameVocabulary()
 }
 
-// ownNames are the names at the top of a run directory, that of the fingerprint aside.
+// ownNames are the names at the top of a run directory, the name of the fingerprint aside.
 func (t *archive) ownNames() []string {
 	names := []string{runfs.EnvName, runfs.MetricsName, runfs.TestName, tracking.StateName}
 	for _, f := range t.Tokenizer.Files() {

@@ -118,8 +118,8 @@ func (t *archive) stepOfBest() (int64, error) {
 	return info.Step, err
 }
 
-// saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
-// the best first. Of equal scores the earlier is the better.
+// saveKept writes the weights after a validation that is among the best train.keep ones, and returns those to keep, the
+// best first. Of equal scores the earlier is the better.
 func (t *archive) saveKept(from *train.Snapshot, p train.Position, v *train.ValidationInfo) ([]pretrained.Kept,
 	error) {
 	if t.Cfg.Train.Keep < 2 || v == nil {
@@ -134,8 +134,8 @@ func (t *archive) saveKept(from *train.Snapshot, p train.Position, v *train.Vali
 	return kept, t.saveWeights(from, pretrained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
 }
 
-// removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps
-// were written by a session that was killed, and are written again.
+// removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Checkpoints of later
+// steps were written by a session that was killed, and are written again.
 func (t *archive) removeOthers(p train.Position) error {
 	if t.Cfg.Train.Keep < 2 {
 		return nil

@@ -304,8 +304,8 @@ func startWords(m *models.Model, path string, v text.Tokenizer) error {
 		Of: len(words)})
 }
 
-// openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: those of its
-// loss, or for another loss those that the data set has. Without any nothing is counted.
+// openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: the vectors of
+// its loss, or for another loss those that the data set has. Without any nothing is counted.
 func (t *training) openSimilarities() {
 	if t.Semantics != nil {
 		return

@@ -41,7 +41,7 @@ func (d *dev[T]) run(l *directions[T]) {
 	l.o = [2]gruOperands[T]{}
 }
 
-// newTeams divides the threads. One thread, or products of a library with threads of its own, are not divided.
+// newTeams divides the threads. One thread, or products of a library with its own threads, are not divided.
 func (d *dev[T]) newTeams(l *directions[T]) {
 	l.teams = [2]*recurrence[T]{&d.gru, &d.gru}
 	n := d.pool.Threads()

@@ -25,7 +25,7 @@ type blockMatch[T vec.Float] struct {
 	per           int   // images of a group
 	image, images int   // first image of the group, number of images
 	columns       int   // regions of the group
-	taken         int   // words whose products with the group are in tile: all; back, those of captions with a gradient
+	taken         int   // words whose products with the group are in tile: all; back, of captions with a gradient
 
 	words, regions     []T
 	wordAtt, regionAtt []T // β, α [T, B·R]

@@ -2,14 +2,14 @@ package cpu
 
 import "vsetrain/internal/compute/vec"
 
-// matchSparse knows the pairs that have a gradient behind BlockMatch, and the words of a group of images that belong to
-// them: those of captions that have a gradient with an image of the group. Where they are few, products are made of
+// matchSparse knows the pairs that have a gradient after BlockMatch, and the words of a group of images that belong to
+// them: the pairs of captions that have a gradient with an image of the group. Where they are few, products are made of
 // them alone.
 type matchSparse[T vec.Float] struct {
 	*blockMatch[T]
 	phase sparsePhase
 	pairs []bool // [B, C]: those with a gradient
-	start []int  // [C]: row of a caption's first word among those of the group, -1 where it has none
+	start []int  // [C]: row of a caption's first word among the rows of the group, -1 where it has none
 	few   []T    // [taken, E]: the words, and then their gradients; absent where all words are taken
 }
 
@@ -59,7 +59,7 @@ func (m *matchSparse[T]) take() []T {
 	return m.few
 }
 
-// put adds the gradients of the words taken to those of all words.
+// put adds the gradients of the words taken to the gradients of all words.
 func (m *matchSparse[T]) put() {
 	m.phase = sparseAdd
 	m.d.pool.For(m.c, m)

@@ -44,7 +44,7 @@ type crossPhase uint8
 
 const (
 	crossPrepare crossPhase = iota // norms and Gram matrices
-	crossSources                   // the pairs of an item of sources; back, its gradient but for that of products
+	crossSources                   // the pairs of an item of sources; back, its gradient but for the gradient of products
 	crossQueries                   // the gradient of an item of queries, but for that
 )
 
@@ -58,8 +58,8 @@ type crossSide[T vec.Float] struct {
 	step     int  // between the scores of items
 }
 
-// crossPair is a pair, back one with a gradient. column is that of its first query among those of the item of sources,
-// whose rows of the tile are ld apart, from at on; factor is the place of its factors.
+// crossPair is a pair, back one with a gradient. column is the column of its first query among the queries of the item
+// of sources, whose rows of the tile are ld apart, from at on; factor is the place of its factors.
 type crossPair struct{ source, query, column, at, ld, factor int }
 
 const (
@@ -71,7 +71,7 @@ func (s *crossSide[T]) begin(x, dx []T, step int) {
 	*s = crossSide[T]{x: x, dx: dx, own: s.own, n: s.n[:0], first: append(s.first[:0], 0), step: step}
 }
 
-// add adds an item with so many rows, of which n are there.
+// add adds an item with that many rows, of which n are there.
 func (s *crossSide[T]) add(rows, n int) {
 	s.n, s.first = append(s.n, n), append(s.first, s.first[len(s.n)]+rows)
 	s.most, s.gaps = max(s.most, n), s.gaps || n < rows
@@ -332,7 +332,7 @@ func (l *crossScores[T]) logSumExp(u []T) float64 {
 	return math.Log(sum) + top
 }
 
-// unpool replaces the similarities of a pair by their gradients, from that of the score.
+// unpool replaces the similarities of a pair by their gradients, from the gradient of the score.
 func (l *crossScores[T]) unpool(u []T, score T) {
 	switch l.a.Pool {
 	case device.CrossMean:

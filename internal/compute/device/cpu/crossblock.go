@@ -28,7 +28,7 @@ type crossBlock[T vec.Float] struct {
 	gathered                   []T   // queries with a gradient
 }
 
-// reserve makes room for blocks of so many columns.
+// reserve makes room for blocks of that many columns.
 func (b *crossBlock[T]) reserve(most int) {
 	b.most = most
 	for _, v := range []*[]T{&b.a, &b.x, &b.w, &b.m, &b.y, &b.norm} {
@@ -116,7 +116,7 @@ func (b *crossBlock[T]) plus(dst, x, f []T) {
 	}
 }
 
-// similarities computes those of the queries, u.
+// similarities computes the similarities of the queries, u.
 func (b *crossBlock[T]) similarities() {
 	l, size := b.l, b.rows*b.n
 	for _, v := range []*[]T{&b.a, &b.x, &b.w, &b.m, &b.y} {
@@ -228,7 +228,7 @@ func (b *crossBlock[T]) gradientOfCosines(factors []T) {
 	}
 }
 
-// gradientOfNorms replaces y, the gradient of the normalised products, by that of the products in them.
+// gradientOfNorms replaces y, the gradient of the normalised products, by the gradient of the products in them.
 func (b *crossBlock[T]) gradientOfNorms() {
 	a, ops := &b.l.a, b.l.ops
 	b.each(func(i, lo, hi int) {

@@ -10,7 +10,7 @@ import (
 //
 //	da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W
 //
-// dX is left in these factors. Behind the batch norm all pairs of a caption have a dz, but few a dr, and the
+// dX is left in these factors. After the batch norm all pairs of a caption have a dz, but few a dr, and the
 // similarities make of dz_j W what they need, row by row, while it is in the cache.
 type filtration[T vec.Float] struct {
 	ops           *vec.Ops[T]
@@ -211,7 +211,7 @@ func (l *filtration[T]) sigmoid(c, node int) float64 {
 	return 1 / (1 + exp(-(l.gamma*l.normal(c, node) + l.beta)))
 }
 
-// backStatistics turns the gradients behind the batch norm of caption c into those of its logits.
+// backStatistics turns the gradients after the batch norm of caption c into the gradients of its logits.
 func (l *filtration[T]) backStatistics(c int) {
 	_, n := l.layout.span(c)
 	count := float64(l.a.B * n)

@@ -8,9 +8,9 @@ import (
 // The gradient of the GRU: backpropagation through time in the opposite order of the steps.
 //
 // Each step turns its gates into the gradients of the gate inputs, stored [n, r, z, hn]: the last three parts are the
-// gradient of W_hh h + b_hh in the order of its rows, the first three that of W_ih x + b_ih with n in front. The
-// gradient of the states is carried by one product with W_hh per step; all weight gradients are products over all
-// T rows at the end.
+// gradient of W_hh h + b_hh in the order of its rows, the first three the gradient of W_ih x + b_ih with n in front.
+// The gradient of the states is carried by one product with W_hh per step; all weight gradients are products over all T
+// rows at the end.
 
 // gruGradStep computes the gradients of the active rows of one step.
 type gruGradStep[T vec.Float] struct {

@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 )
 
-// A GRU gives the same bits from weights that the device holds, again and again, and those of new weights once it holds
-// them no more: states of words and of captions, in both directions and of both at once.
+// A GRU gives the same bits from weights that the device holds, again and again, and the bits of new weights once it
+// holds them no more: states of words and of captions, in both directions and of both at once.
 func TestHeldWeights(t *testing.T) {
 	for _, o := range []cpu.Options{{Threads: 1}, {Threads: 2}, {Threads: 2, Precision: cpu.BF16}} {
 		// The weights are 4.4 MB: they are mapped, and once freed others are mapped in their place.

@@ -11,7 +11,7 @@ import (
 //	cs_ij = [M_ij + S_ij - S_ii]+    ci_ij = [M_ij + S_ij - S_jj]+    zero diagonals
 //
 // Three loops: the rows, which also initialise the gradient; strips of columns; the diagonal and the loss. Sums are
-// float64 in a fixed order; the hinges themselves are in the device's type, so that ties are those of the scores.
+// float64 in a fixed order; the hinges themselves are in the device's type, so that ties are the ties of the scores.
 
 // side holds one direction of a loss: per anchor its part of the loss, its share of the diagonal gradient, and the
 // optional bookkeeping.

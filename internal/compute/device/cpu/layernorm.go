@@ -31,7 +31,7 @@ type layerNormLoop[T vec.Float] struct {
 
 const (
 	normBlocks = 32 // of a gradient
-	apart      = 16 // elements between those of two workers, which write them often
+	apart      = 16 // elements between the counters of two workers, which write them often
 )
 
 func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {

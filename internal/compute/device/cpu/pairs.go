@@ -77,7 +77,7 @@ func (l *pairLayout) nodes() int { return l.words() + len(l.lengths) }
 // span returns the nodes of caption c.
 func (l *pairLayout) span(c int) (at, n int) { return l.captions[c], int(l.lengths[c]) + 1 }
 
-// pair returns the nodes of pair i·C + c among those of all images.
+// pair returns the nodes of pair i·C + c among the nodes of all images.
 func (l *pairLayout) pair(p int) (at, n int) {
 	image, c := p/len(l.lengths), p%len(l.lengths)
 	at, n = l.span(c)

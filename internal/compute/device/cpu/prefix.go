@@ -10,9 +10,9 @@ import (
 )
 
 // A GRU whose weights are held (device.Freezer) belongs to evaluation: no gradient follows. It computes once what
-// captions have in common: the products of equal words with the input weights, and the states behind equal prefixes,
-// of a backward GRU equal suffixes. Equal rows of products have equal bits wherever they stand (package gemm), so the
-// states are those of captions that are computed one by one.
+// captions have in common: the products of equal words with the input weights, and the states after equal prefixes, of
+// a backward GRU equal suffixes. Equal rows of products have equal bits wherever they stand (package gemm), so the
+// states are the same as for captions that are computed one by one.
 
 // distinct is the different rows of a matrix.
 type distinct[T vec.Float] struct {
@@ -61,8 +61,8 @@ type prefixes struct {
 	seen   map[[2]int32]int32
 }
 
-// find finds the prefixes of captions, longest first, from the word of each packed row. Backward, they are those of the
-// captions read from their ends.
+// find finds the prefixes of captions, longest first, from the word of each packed row. Backward, they are the numbers
+// of the captions read from their ends.
 func (p *prefixes) find(pack *device.Packing, lengths, words []int32, backward bool) {
 	if p.seen == nil {
 		p.seen = map[[2]int32]int32{}
@@ -96,7 +96,7 @@ func (p *prefixes) find(pack *device.Packing, lengths, words []int32, backward b
 	p.first = append(p.first, len(p.word))
 }
 
-// prefixStep computes the states behind the prefixes of one length.
+// prefixStep computes the states after the prefixes of one length.
 type prefixStep[T vec.Float] struct {
 	ops           *vec.Ops[T]
 	p             *prefixes
@@ -135,8 +135,8 @@ func (l *prefixRows[T]) Do(_, i int) {
 	}
 }
 
-// forwardHeld is forward for weights that are held. The gates of o are those of the different words; what is kept for
-// the gradient is overwritten.
+// forwardHeld is forward for weights that are held. The gates of o are the gates of the different words; what is kept
+// for the gradient is overwritten.
 func (s *recurrence[T]) forwardHeld(o *gruOperands[T]) {
 	h, batch, p := o.a.H, len(o.a.Lengths.Host), &s.prefixes
 	p.find(o.pack, o.a.Lengths.Host, o.words, o.a.Reverse)
@@ -161,7 +161,7 @@ func (s *recurrence[T]) forwardHeld(o *gruOperands[T]) {
 	}
 }
 
-// opening is the product behind the one word that all captions of a batch begin with, with what led to it.
+// opening is the product after the one word that all captions of a batch begin with, with what led to it.
 type opening[T vec.Float] struct{ gates, hidden []T }
 
 // continued computes W_hh h + b_hh of the prefixes of n words that are continued. Where all captions begin with one

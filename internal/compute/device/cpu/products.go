@@ -12,7 +12,7 @@ type products[T vec.Float] interface {
 	name() string
 	// gemm computes count products; the strides lie between consecutive operands.
 	gemm(p *product[T], count, strideA, strideB, strideC int)
-	// external reports whether a library with threads of its own computes them.
+	// external reports whether a library with its own threads computes them.
 	external() bool
 	// on returns products on another pool of threads, in the same precision and by the same kernels; not for external
 	// ones.

@@ -163,7 +163,7 @@ func (l *similarities[T]) vectorGradient(worker, i, lo int, p similarityRows) {
 	one.gemmRows(&w.p, &w.rows[0], &l.backward)
 }
 
-// contextGradient adds what dz of rows gives behind the difference of context and row.
+// contextGradient adds what dz of rows gives after the difference of context and row.
 func (l *similarities[T]) contextGradient(worker, i, lo int, p similarityRows) {
 	b, at, n := p.b, p.at, p.n
 	w, e, r, ops, one := &l.spaces[worker], l.a.E, l.a.R, l.ops, l.single[worker]

@@ -52,7 +52,7 @@ func (l *gatherLoop[T]) Do(_, i int) {
 	}
 }
 
-// scatterLoop adds rows to those of a table of their numbers. It gives each piece a range of the table, so that what
+// scatterLoop adds rows to the rows of a table of their numbers. It gives each piece a range of the table, so that what
 // belongs to one row is added in order.
 type scatterLoop[T vec.Float] struct {
 	ops        *vec.Ops[T]
