@@ -156,8 +156,7 @@ func (n *scan) weights(g *graph.Graph, v, words, lengths *graph.Node, masks []*g
 	return a, n.attend(g, a, masks, queries, sources)
 }
 
-// Attention computes the attention of the words to the regions, with attention i2t the attention of the regions to the
-// words.
+// Attention computes the attention of the words to the regions, or with attention i2t of the regions to the words.
 func (n *scan) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v := images.Values[0]
 	v = g.Reshape(v, graph.Dim(v, 0)*n.dims.Regions, n.embed)

@@ -433,8 +433,7 @@ func TestRanksTrainLong(t *testing.T) {
 	}
 }
 
-// After a step the average of the weights, and what a loss learns, are the same as on one rank, whichever rank updates
-// them.
+// After a step the average of the weights, and what a loss learns, equal one rank's, whichever rank updates them.
 func TestRanksAverageAndLearn(t *testing.T) {
 	l := loss.DefaultOptions()
 	l.Name = "siglip"

@@ -141,8 +141,7 @@ func TestVSRNDuplicateParams(t *testing.T) {
 	}
 }
 
-// The labels are the same as in the reference (data.py: PrecompDataset), and a caption has as many steps as unmasked
-// targets.
+// The labels equal the reference's (data.py: PrecompDataset), and a caption has as many steps as unmasked targets.
 func TestLabelsOfABatch(t *testing.T) {
 	const maxLength, n = 60, 14
 	s := vsrnStep(t, newDevice(t, cpu.FP32), models.DefaultOptions().VSRN)

@@ -55,7 +55,7 @@ type region struct {
 }
 
 const (
-	unaligned  = 5  // elements before a view: odd, so that its address is a multiple of the alignment of an element alone
+	unaligned  = 5  // elements before a view: odd, so that its address is a multiple of one element alone
 	aligned    = 16 // a view as laid out as in a training, whose addresses are multiples of 16 bytes and more
 	guardAfter = 19
 	guardInt   = int32(-77_777)

@@ -45,7 +45,7 @@ func TestFillDrawsTheDistribution(t *testing.T) {
 			if math.Abs(variance/c.variance-1) > 0.01 || math.Abs(kurtosis/c.kurtosis-1) > 0.02 {
 				t.Errorf("variance %g and kurtosis %g, want %g and %g", variance, kurtosis, c.variance, c.kurtosis)
 			}
-			var lag float64 // neighbours are independent, also the values of one block of the generator and across chunks
+			var lag float64 // neighbours are independent, also within a block of the generator and across chunks
 			for _, d := range []int{1, 2, 3, 4, fillChunk} {
 				lag = 0
 				for i := d; i < n; i++ {

@@ -10,7 +10,7 @@ type WeightNorm struct {
 	Bias Param `param:"bias"`     // [O]
 }
 
-// NewWeightNorm returns a layer whose weight is the weight of a linear layer with PyTorch's default initialisation.
+// NewWeightNorm returns a layer with the weight of a linear layer with PyTorch's default initialisation.
 func NewWeightNorm(in, out int) *WeightNorm {
 	l := NewLinear(in, out)
 	w := &WeightNorm{V: l.Weight, Bias: l.Bias}
@@ -33,8 +33,7 @@ type ScalarWeightNorm struct {
 	V    Param `param:"weight_v"` // [O, I]
 }
 
-// NewScalarWeightNorm returns a layer whose weight is the weight of a linear layer with PyTorch's default
-// initialisation.
+// NewScalarWeightNorm returns a layer with the weight of a linear layer with PyTorch's default initialisation.
 func NewScalarWeightNorm(in, out int) *ScalarWeightNorm {
 	l := NewLinear(in, out)
 	w := &ScalarWeightNorm{V: l.Weight, Bias: l.Bias}

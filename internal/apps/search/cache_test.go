@@ -166,7 +166,7 @@ func TestOwnCache(t *testing.T) {
 	o.Cache = filepath.Join(files()[0], "below a file")
 	o.Warn = func(err error) { warned = append(warned, err) }
 	ask()
-	if len(warned) != 3 || !strings.Contains(warned[1].Error(), "encodings are not kept: ") { // after the lock of features
+	if len(warned) != 3 || !strings.Contains(warned[1].Error(), "encodings are not kept: ") { // after features
 		t.Errorf("a folder that cannot be made: %v", warned)
 	}
 	o.CacheLimit = 0

@@ -165,7 +165,7 @@ type Info struct {
 	Images, Captions int         // that can be found
 	Queries          Queries     // that can be asked: of images alone text, of captions alone pictures
 	Own              data.Groups // the captions of each image
-	Scored           int         // images that the last pass scores for a text query: all, or the images of the shortlist
+	Scored           int         // images that the last pass scores for a text query: all, or the shortlist
 	// Origin of the features, the least known of all checkpoints, and what a person should know of it, "" where it is
 	// the same.
 	Origin     pretrained.Origin

@@ -106,8 +106,8 @@ func plain(*rand.Rand) io.Reader { return strings.NewReader(short) }
 
 // At twice the rate at which twenty clients are answered, those that are let in are answered nearly as
 // soon as at half the rate, the others are refused, and slow and large requests change nothing. A server that was never
-// asked for more refuses nobody, and one that was asked for too much does not refuse a second later. The test measures
-// time.
+// asked for more refuses nobody, and one that was asked for too much does not refuse a second later (time is the
+// test's).
 func TestOverload(t *testing.T) {
 	for name, x := range map[string]*timed{
 		"a GRU over few images":  {batch: 3 * time.Millisecond, query: 1200 * time.Microsecond},
@@ -193,8 +193,7 @@ func TestOverload(t *testing.T) {
 }
 
 // More clients than the queue has places, over HTTP, among them some that send slowly and some that ask for too much:
-// every answer equals that from search, the others are refused, memory stays, and the server ends within 5 s while they
-// ask.
+// every answer equals search's, the others are refused, memory stays, and the server ends within 5 s while they ask.
 func TestServedUnderLoad(t *testing.T) {
 	x := fixture(t, "vseinf")
 	var queries []string

@@ -9,8 +9,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Whatever the pieces in which a file grows, the records are the same as from the whole file; a torn line waits for its
-// rest.
+// Whatever the pieces in which a file grows, the records are the whole file's; a torn line waits for its rest.
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	f := follower{path: path}

@@ -47,7 +47,7 @@ func TestSumsOfProducts(t *testing.T) {
 		y = g.Add(g.Add(g.Activate(device.Tanh, y), x), z)
 		grads := try.Get(g.Gradients(g.WeightedSum(y, g.Input("weights", 16, 8)), in, z))(t)
 		retain := grads[:1]
-		if read { // the gradient of z, which is the gradient of the residual connection, to which the first product would be added
+		if read { // the gradient of z and of the residual connection, which takes the first product
 			retain = grads
 		}
 		p := try.Get(newPlan(g.expr, retain, nil))(t)

@@ -44,7 +44,7 @@ type crossPhase uint8
 
 const (
 	crossPrepare crossPhase = iota // norms and Gram matrices
-	crossSources                   // the pairs of an item of sources; back, its gradient but for the gradient of products
+	crossSources                   // the pairs of an item of sources; back, its gradient without products
 	crossQueries                   // the gradient of an item of queries, but for that
 )
 
