@@ -86,6 +86,7 @@ type dev[T vec.Float] struct {
 	sortPools    sortPool[T]
 	gather       gatherLoop[T]
 	factored     factoredLoop[T]
+	fewTerms     fewTerms[T]
 	grams        []T // of SumSquaresFactored
 	scatter      scatterLoop[T]
 	orders       orderLoop[T]

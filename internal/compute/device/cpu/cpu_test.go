@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -57,6 +58,45 @@ func TestThreadsGiveTheSameBits(t *testing.T) {
 		{cpu.FP64, devicetest.Families(), []device.Device{threads(1, cpu.FP64), threads(3, cpu.FP64)}},
 	} {
 		t.Run(c.name, func(t *testing.T) { devicetest.Identical(t, c.families, c.devices...) })
+	}
+}
+
+// A weight is updated to the bits that a stored gradient gives it, with few and with many rows.
+func TestFactoredGivesTheBitsOfAStoredGradient(t *testing.T) {
+	const out, in = 61, 5000
+	for _, p := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+		d := open(t, cpu.Options{Threads: 2, Precision: p})
+		defer d.Close()
+		normal := func(n int) device.View {
+			v, x, r := device.ViewOf(try.Get(d.Alloc(device.Float, n))(t)), make([]float32, n), rand.New(rand.NewPCG(1, 1))
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			d.UploadFloats(v, x)
+			return v
+		}
+		hyper := normal(3)
+		d.UploadDoubles(hyper, []float64{0.1, 1.5, 0.9})
+		for _, n := range []int{1, 32, 63, 64} {
+			adam := func() device.Adam {
+				return device.Adam{P: normal(out * in), M: normal(out * in), V: normal(out * in), Hyper: hyper,
+					Beta1: 0.9, Beta2: 0.99, Eps: 0.5}
+			}
+			f := device.Factored{N: n, O: out, I: in, DY: normal(n * out), X: normal(n * in)}
+			a, b := adam(), adam()
+			device.Do(d, device.Activate{F: device.Abs, Y: a.V, X: a.V})
+			device.Do(d, device.Activate{F: device.Abs, Y: b.V, X: b.V})
+			a.G = normal(out * in)
+			device.Do(d, device.Gemm{TransA: true, M: out, N: in, K: n, Alpha: 1, A: f.DY, LDA: out, B: f.X, LDB: in,
+				C: a.G, LDC: in})
+			device.Do(d, a)
+			device.Do(d, device.AdamFactored{Adam: b, Factored: f})
+			want, got := make([]float64, out*in), make([]float64, out*in)
+			d.DownloadDoubles(want, a.P)
+			if d.DownloadDoubles(got, b.P); !slices.Equal(want, got) {
+				t.Errorf("%s, %d rows: the weights differ", p, n)
+			}
+		}
 	}
 }
 

@@ -5,15 +5,14 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// Gradients known as products G = DYᵀ X (device.Factored): their norm from Gram matrices, and Adam on panels of columns
-// whose gradient lies in the cache.
+// Gradients known as products G = DYᵀ X (device.Factored): their norm from Gram matrices, and Adam on parts of
+// the weight whose gradient lies in a cache.
 
 // factoredLoop is Adam over one panel of columns; a piece is a few rows.
 type factoredLoop[T vec.Float] struct {
 	adamLoop[T]
 	grad              []T // [O, width] of the panel
 	o, i, from, width int
-	rows              int
 }
 
 const panelRows = 16 // rows of one piece of the loop
@@ -23,10 +22,17 @@ const panelRows = 16 // rows of one piece of the loop
 var panelFloats = 1 << 22
 
 func (l *factoredLoop[T]) Do(_, piece int) {
-	for r := piece * l.rows; r < min(l.o, (piece+1)*l.rows); r++ {
-		lo := r*l.i + l.from
-		hi := lo + l.width
-		l.ops.Adam(l.p[lo:hi], l.grad[r*l.width:(r+1)*l.width], l.m[lo:hi], l.v[lo:hi], &l.s)
+	r := piece * panelRows
+	l.update(l.grad[r*l.width:], r, min(l.o, r+panelRows), l.from, l.width)
+}
+
+// update is Adam over rows [r, end) of the columns from from on, whose gradient is g.
+func (l *factoredLoop[T]) update(g []T, r, end, from, width int) {
+	for ; r < end; r++ {
+		lo := r*l.i + from
+		hi := lo + width
+		l.ops.Adam(l.p[lo:hi], g[:width], l.m[lo:hi], l.v[lo:hi], &l.s)
+		g = g[width:]
 	}
 }
 
@@ -36,21 +42,71 @@ func (d *dev[T]) AdamFactored(a device.AdamFactored) {
 	l := &d.factored
 	l.ops, l.s = d.ops, d.adamScalars(a.Adam)
 	l.p, l.m, l.v = d.values(a.P), d.values(a.M), d.values(a.V)
-	l.o, l.i, l.rows = f.O, f.I, panelRows
-	width := min(f.I, max(64, panelFloats/f.O/64*64))
-	if cap(l.grad) < f.O*width {
-		l.grad = make([]T, f.O*width)
+	l.o, l.i = f.O, f.I
+	l.width = min(f.I, max(64, panelFloats/f.O/64*64))
+	if f.N < manyTerms && !d.products.external() {
+		d.adamFewTerms(f.N, dy, x)
+		return
 	}
-	for from := 0; from < f.I; from += width {
-		w := min(width, f.I-from)
-		l.grad = l.grad[:f.O*w]
-		d.gemm.p = product[T]{transA: true, m: f.O, n: w, k: f.N, alpha: 1, a: dy, lda: f.O, b: x[from:], ldb: f.I,
-			c: l.grad, ldc: w}
+	if cap(l.grad) < f.O*l.width {
+		l.grad = make([]T, f.O*l.width)
+	}
+	for l.from = 0; l.from < f.I; l.from += l.width {
+		l.width = min(l.width, f.I-l.from)
+		l.grad = l.grad[:f.O*l.width]
+		d.gemm.p = product[T]{transA: true, m: f.O, n: l.width, k: f.N, alpha: 1, a: dy, lda: f.O, b: x[l.from:],
+			ldb: f.I, c: l.grad, ldc: l.width}
 		d.products.gemm(&d.gemm.p, 1, 0, 0, 0)
-		l.from, l.width = from, w
-		d.pool.For(pieces(f.O, l.rows), l)
+		d.pool.For(pieces(f.O, panelRows), l)
 	}
 	d.gemm.p = product[T]{}
+}
+
+// fewTerms is Adam where the product has so few terms that its result takes longer to write and to read in the last
+// cache than to compute: the thread that makes a piece of the gradient updates with it, in its level-2 cache.
+type fewTerms[T vec.Float] struct {
+	*factoredLoop[T]
+	dy, x   []T
+	n       int
+	packing bool
+	packed  []packed[T] // x, panel by panel
+	one     []single[T]
+	spaces  []workspace[T]
+}
+
+const (
+	manyTerms = 64 // fewer are multiplied alike whether operands are even or not (gemm.FixedPoint)
+	fewRows   = 28 // rows of a piece, twice those of a tile of AVX-512
+	fewWidth  = 4096
+)
+
+func (l *fewTerms[T]) Do(worker, i int) {
+	groups := pieces(l.o, fewRows)
+	if l.packing {
+		groups = 1
+	}
+	from, r, packed := i/groups*l.width, i%groups*fewRows, &l.packed[i/groups]
+	one, w, width, end := l.one[worker], &l.spaces[worker], min(l.width, l.i-from), min(l.o, r+fewRows)
+	if l.packing {
+		one.pack(packed, false, l.n, width, l.x[from:], l.i)
+		return
+	}
+	w.p = product[T]{transA: true, m: end - r, n: width, k: l.n, alpha: 1, a: l.dy[r:], lda: l.o,
+		c: scratch(&w.a, fewRows*l.width), ldc: width}
+	one.gemmPacked(&w.p, packed)
+	l.update(w.a, r, end, from, width)
+}
+
+func (d *dev[T]) adamFewTerms(n int, dy, x []T) {
+	l := &d.fewTerms
+	l.factoredLoop, l.dy, l.x, l.n, l.one, l.spaces = &d.factored, dy, x, n, d.singles(), d.workspaces()
+	l.width = min(l.width, fewWidth)
+	panels := pieces(l.i, l.width)
+	packs(l.one[0], &l.packed, panels, n, l.width)
+	l.packing = true
+	d.pool.For(panels, l)
+	l.packing = false
+	d.pool.For(panels*pieces(l.o, fewRows), l)
 }
 
 func (d *dev[T]) SumSquaresFactored(k device.SumSquaresFactored) {
