@@ -49,7 +49,7 @@ func (e *Engine) multiply(a *Args, left *PackedA, p *Packed) {
 	}
 	// The smaller operand is packed once for all threads. With B packed before, A is shared when all threads
 	// must work on the same few rows.
-	j.rowTasks = a.N < a.M
+	j.rowTasks = a.N < a.M || j.kn.byRows && a.M >= 8*j.kn.mr*e.pool.Threads()
 	if p != nil {
 		j.rowTasks = a.M >= j.kn.rows && left == nil
 	}

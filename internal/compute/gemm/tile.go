@@ -50,6 +50,9 @@ type kernel struct {
 	// rows of A packed together: with kc values each they stay in the level-2 cache.
 	rows int
 
+	// byRows: products of enough rows for all threads are cut into rows, however many columns they have.
+	byRows bool
+
 	// packA packs the panels of a span, height rows each but the last, packB the panels of nr columns. A panel of B
 	// starts every nr*words(k) words, one of A every height*wordsA(k).
 	packA func(w *worker, dst []float32, o *operand, s span, height int)
