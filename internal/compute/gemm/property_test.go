@@ -32,7 +32,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 			m, n, k := 1+r.IntN(300), 1+r.IntN(300), 1+r.IntN(200)
 			if r.IntN(4) == 0 {
 				k = 2100 + r.IntN(50) // several blocks of k
-				m, n = 1+r.IntN(80), 1+r.IntN(80)
+				m, n = 1+r.IntN(160), 1+r.IntN(160)
 			}
 			p := randomProduct(r, m, n, k)
 			p.Precision = precision(bf16[i])

@@ -45,7 +45,7 @@ func (d *dev[T]) AdamFactored(a device.AdamFactored) {
 	l.o, l.i = f.O, f.I
 	l.width = min(f.I, max(64, panelFloats/f.O/64*64))
 	if f.N < manyTerms && !d.products.external() {
-		d.adamFewTerms(f.N, dy, x)
+		d.fewTerms.run(d, f.N, dy, x)
 		return
 	}
 	if cap(l.grad) < f.O*l.width {
@@ -97,8 +97,7 @@ func (l *fewTerms[T]) Do(worker, i int) {
 	l.update(w.a, r, end, from, width)
 }
 
-func (d *dev[T]) adamFewTerms(n int, dy, x []T) {
-	l := &d.fewTerms
+func (l *fewTerms[T]) run(d *dev[T], n int, dy, x []T) {
 	l.factoredLoop, l.dy, l.x, l.n, l.one, l.spaces = &d.factored, dy, x, n, d.singles(), d.workspaces()
 	l.width = min(l.width, fewWidth)
 	panels := pieces(l.i, l.width)
