@@ -200,6 +200,7 @@ docs: ## render README.md and docs/ to a static site in bin/site; a broken link 
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 # Without a tag a release has the version that the program has then.
 release: export RELEASE := $(or $(VERSION:v%=%),$(shell sed -n 's/^\tversion = "\(.*\)"/\1/p' internal/system/build/build.go))
+release: export HOMEPAGE := $(or $(shell sed -n 's/^var Homepage = "\(.*\)"/\1/p' internal/system/build/build.go),$(BASE_URL))
 release: export LDFLAGS := $(LDFLAGS)
 release release-check: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 release: export MTIME = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ)

@@ -49,8 +49,10 @@ class GitHub(markdown.Extension):
 
 
 def on_config(config):
-    """Adds the dialect, and takes the navigation from docs/README.md: a group for each heading, a page for each row."""
+    """Adds the dialect, the project's address, and the navigation: docs/README.md has a group for each heading."""
     config.markdown_extensions.append(GitHub())
+    with open(os.path.join(ROOT, "internal/system/build/build.go"), encoding="utf-8") as f:
+        config.extra.update({"homepage": a for a in re.findall('^var Homepage = "(.+)"', f.read(), re.M)})
     config.nav = [{"Overview": "README.md"}, {"All pages": "docs/README.md"}]
     with open(os.path.join(ROOT, "docs/README.md"), encoding="utf-8") as f:
         for line in f:

@@ -27,6 +27,7 @@ METADATA = """Metadata-Version: 2.4
 Name: vsetrain
 Version: {version}
 Summary: Train, evaluate and explore visual-semantic embedding networks
+{homepage}Author: the vsetrain authors
 License-Expression: Apache-2.0
 {licences}Keywords: image-text retrieval,visual-semantic embedding
 Requires-Python: >=3.9
@@ -65,7 +66,11 @@ def contents(program, version, stage):
     files = {name: p.read_bytes() for name, p in files.items()}
     lines = "".join(f"License-File: {name}\n" for name in sorted(licences))
     readme = Path("README.md").read_text(encoding="utf-8")
-    files[info + "METADATA"] = METADATA.format(version=version, licences=lines, readme=readme).encode()
+    homepage = re.search('^var Homepage = "(.*)"', Path("internal/system/build/build.go").read_text(), re.M)[1]
+    homepage = f"Project-URL: Homepage, {homepage}\n" if homepage else ""
+    files[info + "METADATA"] = METADATA.format(
+        version=version, homepage=homepage, licences=lines, readme=readme
+    ).encode()
     return info, files
 
 

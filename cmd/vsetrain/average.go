@@ -11,7 +11,7 @@ import (
 
 type averageOptions struct {
 	Checkpoints []string `args:"CHECKPOINT CHECKPOINT..."`
-	Out         string   `flag:"out" arg:"FILE" usage:"FILE to write" empty:"average.safetensors beside the checkpoints of one run"`
+	Out         string   `flag:"out" arg:"FILE" usage:"FILE to write" empty:"average.safetensors beside the checkpoints, if they are of one run"`
 	Force       bool     `flag:"force" usage:"replace an existing file"`
 	weightFlag
 }
@@ -20,12 +20,9 @@ func newCmdAverage(a *app) *cobra.Command {
 	return a.command(&averageOptions{}, &cobra.Command{
 		Use:   "average CHECKPOINT CHECKPOINT...",
 		Short: "Write the mean of the weights of several checkpoints",
-		Long: `Average checkpoints of one network, a "soup": every weight and running statistic. They must have the same
-options, sizes and vocabulary, and should come from one run (train.keep keeps the best ones) or from runs that began
-with the same weights.
-
-A checkpoint is a run directory (its best checkpoint) or a file, as for eval. The mean has not been validated: measure
-it with eval.`,
+		Long: `Average the weights and running statistics of several checkpoints of one
+network (a "soup"), files or run directories (their best checkpoints). The mean
+has not been validated: measure it with eval.`,
 		Example: `  vsetrain average runs/a/checkpoints/best.safetensors runs/a/checkpoints/last.safetensors
   vsetrain average runs/seed1 runs/seed2 --out soup.safetensors`,
 	})

@@ -20,24 +20,24 @@ import (
 type benchOptions struct {
 	configFlags
 	Steps        int  `flag:"steps" default:"20" min:"1" usage:"steps to time"`
-	Warmup       int  `flag:"warmup" default:"3" min:"0" usage:"steps before them"`
+	Warmup       int  `flag:"warmup" default:"3" min:"0" usage:"steps to run before timing"`
 	JSON         bool `flag:"json" usage:"print one JSON line"`
 	benchBatches `group:"Batches"`
 	benchKernels `group:"Kernels"`
 	benchSamples `group:"Computation time"`
-	cpuProfile   `group:"Profile of the processor"`
+	cpuProfile   `group:"CPU profile"`
 
 	request bench.Request
 }
 
 // benchBatches say what is in the batches.
 type benchBatches struct {
-	WithData bool   `flag:"with-data" usage:"take the batches from the data set of the configuration"`
-	Stream   bool   `flag:"stream" usage:"send the features of synthetic batches to the GPU with every step; otherwise they stay there"`
-	Regions  int    `flag:"regions" min:"0" usage:"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there"`
-	Feature  int    `flag:"feature-dim" min:"0" usage:"size of a synthetic region feature; 0 is that of the data set, or 2048"`
-	Vocab    int    `flag:"vocab-size" min:"0" usage:"words of the synthetic vocabulary, at least 10; 0 is that of Flickr30K, or of bert-base-uncased"`
-	Lengths  string `flag:"lengths" arg:"N|FILE" not:"with-data" usage:"length of every caption in words, <start> and <end> included, or a FILE of captions to draw lengths from; by default those of Flickr30K"`
+	WithData bool   `flag:"with-data" usage:"take batches from the configuration's data set"`
+	Stream   bool   `flag:"stream" usage:"send the features of synthetic batches to the GPU in every step, instead of keeping them there"`
+	Regions  int    `flag:"regions" min:"0" usage:"regions of a synthetic image; 0 takes the data set's, or 36"`
+	Feature  int    `flag:"feature-dim" min:"0" usage:"size of a synthetic region feature; 0 takes the data set's, or 2048"`
+	Vocab    int    `flag:"vocab-size" min:"0" usage:"words of the synthetic vocabulary, at least 10; 0 takes Flickr30K's or bert-base-uncased's"`
+	Lengths  string `flag:"lengths" arg:"N|FILE" not:"with-data" usage:"words in every caption, including <start> and <end>, or a FILE of captions to draw lengths from; by default as in Flickr30K"`
 }
 
 // captionLengths are the lengths of synthetic captions that --lengths asks for; nil if it does not.
@@ -74,15 +74,15 @@ func (o *benchBatches) captionLengths(a *app) (lengths []int32, err error) {
 
 // benchKernels say what is told of the kernels.
 type benchKernels struct {
-	Profile bool `flag:"profile" usage:"time every kernel of a step, beside what it moves and computes"`
+	Profile bool `flag:"profile" usage:"time every kernel of a step, and show what it moves and computes"`
 }
 
 // benchSamples measure time over the number of samples.
 type benchSamples struct {
-	Samples    string   `flag:"samples" arg:"FILE" usage:"measure epochs over growing subsets of the data set and write them to FILE"`
+	Samples    string   `flag:"samples" arg:"FILE" usage:"time epochs over growing subsets of the data set, into FILE"`
 	Losses     []string `flag:"losses" list:"," key:"loss.name" usage:"losses that --samples compares"`
 	Subsets    int      `flag:"subsets" default:"10" min:"2" with:"samples" usage:"number of subsets"`
-	StepImages int      `flag:"step-images" min:"0" with:"samples" usage:"images that each subset has more than the one before; 0 shares all out"`
+	StepImages int      `flag:"step-images" min:"0" with:"samples" usage:"images that each subset adds to the one before; 0 divides all images evenly"`
 }
 
 // Defaults implements flags.Defaulter.
@@ -92,18 +92,20 @@ func newCmdBench(a *app) *cobra.Command {
 	return a.command(&benchOptions{}, &cobra.Command{
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
-		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches
-are synthetic, with the caption lengths of Flickr30K and the feature sizes of the configuration's data set if it
-exists, otherwise 36 regions of 2048 values. A GPU is given the next step before it has finished the last one, as
-in training, so the time of a step is that from one result to the next. The first step, which builds the graph,
-stands apart. The share of the peak compares the arithmetic of the network with the fastest large matrix product
+		Long: `Time training steps: forward, loss, backward, clipping and update of a whole
+batch. --profile times each kernel; --samples times epochs over growing subsets
+of the data.
+
+The batches are synthetic: caption lengths as in Flickr30K, feature sizes as in the configuration's data set or,
+without one, 36 regions of 2048 values. A GPU receives the next step before it finishes the last one, as in
+training, so the time of a step is the time from one result to the next. The first step, which builds the graph, is
+reported separately. The share of the peak compares the network's arithmetic with the fastest large matrix product
 in the same process.
 
-With --profile it times the kernels of a step one by one, and prints what each moves and computes beside its
-share of what the device was measured to reach.
+--profile prints what each kernel moves and computes, and its share of what the device was measured to reach.
 
-With --samples it measures computation time over the number of samples in place of the step: one epoch over each
-of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.`,
+--samples times one epoch over each of ten growing subsets of the training images, for several losses, and the time
+spent in the loss alone.`,
 		Example: `  vsetrain bench --config vsepp/f30k-lseh
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data

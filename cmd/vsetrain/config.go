@@ -13,7 +13,7 @@ import (
 func newCmdConfig(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
-		Short: "List the presets, show the resolved configuration or its JSON Schema",
+		Short: "List presets, show the configuration or its JSON Schema",
 		Example: `  vsetrain config list --network vsepp
   vsetrain config show --config demo
   vsetrain config schema > vsetrain.schema.json`,
@@ -30,10 +30,12 @@ func newCmdConfigShow(a *app) *cobra.Command {
 	return a.command(&configShowOptions{}, &cobra.Command{
 		Use:   "show",
 		Short: "Print the resolved configuration and where each value came from",
-		Long: `Print the configuration that results from flags (--set), environment (VSETRAIN_OPTIM_LR for
-optim.lr), file and defaults, in this order of strength. A comment behind each value says where it came from.
-The output is itself a configuration. Warnings of settings that do not go together, such as a warm-up longer than the
-run, go to standard error.`,
+		Long: `Print the configuration that --set, the environment, the file and the defaults
+give, in this order of precedence. A comment on each line says where its value
+came from.
+
+The variable VSETRAIN_OPTIM_LR sets optim.lr. The output is itself a configuration. Warnings about settings that do
+not go together, such as a warm-up longer than the run, go to standard error.`,
 		Example: `  vsetrain config show
   vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
@@ -60,15 +62,17 @@ func (o *configShowOptions) run(_ context.Context, a *app) error {
 }
 
 type configSchemaOptions struct {
-	Sweep bool `flag:"sweep" usage:"print that of sweep files (docs/sweeps.md)"`
+	Sweep bool `flag:"sweep" usage:"print the schema of sweep files (docs/sweeps.md)"`
 }
 
 func newCmdConfigSchema(a *app) *cobra.Command {
 	return a.command(&configSchemaOptions{}, &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of the configuration or of sweep files, for editors",
-		Long: `Print the JSON Schema (draft 2020-12) of the configuration, or of sweep files. Editors with the YAML
-language server check and complete a file that begins with
+		Short: "Print the JSON Schema of configurations or sweep files",
+		Long: `Print the JSON Schema (draft 2020-12) of the configuration or of sweep files.
+Editors with a YAML language server check and complete files by it.
+
+Such a file begins with
 
   # yaml-language-server: $schema=vsetrain.schema.json`,
 		Example: `  vsetrain config schema > vsetrain.schema.json

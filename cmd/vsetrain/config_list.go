@@ -20,7 +20,7 @@ type configListOptions struct {
 	Network string   `flag:"network" usage:"presets of this network"`
 	Data    string   `flag:"data" words:"f30k|coco|iapr|f8k" usage:"presets of this data set: f30k, coco, iapr or f8k"`
 	Loss    string   `flag:"loss" words:"lmh1|lmh2|lmh|lseh|lseh-bert|luwm" usage:"presets of this loss: lmh1, lmh2, lseh, lseh-bert, luwm, or lmh for both LMH"`
-	Parts   bool     `flag:"parts" usage:"list the files that presets are put together from"`
+	Parts   bool     `flag:"parts" usage:"list the files that presets are made of"`
 	JSON    bool     `flag:"json" usage:"print JSON"`
 }
 
@@ -28,13 +28,14 @@ func newCmdConfigList(a *app) *cobra.Command {
 	return a.command(&configListOptions{}, &cobra.Command{
 		Use:   "list [WORD...]",
 		Short: "List the presets that --config takes",
-		Long: `List the presets: published settings of the networks, by data set and loss, with their source.
---config NAME takes one in any folder, and so do extends: in a configuration and base: in a sweep; a file of
-that name in the folder comes first.
+		Long: `List the presets: published settings of the networks by data set and loss, with
+their sources. WORDs select the presets whose line contains all of them.
 
-lmh1 is LMH with margin 0.2 and the schedule of the network's own repository, lmh2 with margin 0.16 and the schedule of
-LSEH. WORDs choose the presets whose line has all of them. With --parts the files are listed that presets are put
-together from, for extends: of your own.`,
+--config NAME takes a preset in any folder; so do extends: in a configuration and base: in a sweep. A file of that
+name takes precedence.
+
+lmh1 is LMH with margin 0.2 and the schedule of the network's own repository; lmh2 has margin 0.16 and the schedule
+of LSEH. --parts lists the files that presets are made of, for extends: in your own files.`,
 		Example: `  vsetrain config list --network vsepp --data f30k
   vsetrain config list gsmn lseh
   vsetrain config list --parts`,

@@ -11,7 +11,7 @@ import (
 // configFlags are the flags of every command that reads a configuration.
 type configFlags struct {
 	File    string         `flag:"config,c" arg:"FILE" usage:"configuration: a YAML FILE, or a preset (vsetrain config list)"`
-	Set     []string       `flag:"set" arg:"key=value" usage:"set one key=value, such as optim.lr=0.001"`
+	Set     []string       `flag:"set" arg:"key=value" usage:"set a configuration key, such as optim.lr=0.001"`
 	Aliases []config.Alias // flags that stand for keys
 	named   string         // "CONFIG" where an argument names the file
 }

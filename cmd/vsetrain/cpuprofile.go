@@ -13,7 +13,7 @@ import (
 
 // cpuProfile is the flag of the commands that compute for long.
 type cpuProfile struct {
-	CPUProfile string `flag:"cpuprofile" arg:"FILE" usage:"write where the processors spent their time to FILE, for go tool pprof; of this process, not of other ranks"`
+	CPUProfile string `flag:"cpuprofile" arg:"FILE" usage:"write a CPU profile of this process, not of other ranks, to FILE, for go tool pprof"`
 }
 
 // profiled calls run. The profile is written when it ends, also with an error or by a signal; it replaces a profile and

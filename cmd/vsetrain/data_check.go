@@ -18,18 +18,19 @@ type dataCheckOptions struct {
 	Dir   string `args:"DIR"`
 	Vocab string `flag:"vocab" arg:"FILE" default:"auto" usage:"vocabulary FILE; auto is vocab.json in the folder"`
 	perImageFlag
-	DType    string `flag:"dtype" enum:"auto|f32|f16" default:"auto" usage:"insist on a feature type"`
+	DType    string `flag:"dtype" enum:"auto|f32|f16" default:"auto" usage:"require a feature type"`
 	Quick    bool   `flag:"quick" usage:"examine about 1,000 rows of each array instead of all"`
 	JSON     bool   `flag:"json" usage:"print the report as JSON"`
-	Manifest bool   `flag:"manifest" usage:"then record size and checksums of all files, for vsetrain verify"`
+	Manifest bool   `flag:"manifest" usage:"also record sizes and checksums of all files, for vsetrain verify"`
 }
 
 func newCmdDataCheck(a *app) *cobra.Command {
 	return a.command(&dataCheckOptions{}, &cobra.Command{
 		Use:   "check DIR",
 		Short: "List every file of a data set and what is wrong with it",
-		Long: `List every file of a data set with its shape, type and counts, look for NaN, missing rows, empty
-captions and files that do not belong together, and say how to mend them. Exits with 1 when something is wrong.`,
+		Long: `List every file of a data set with its shape, type and counts. Find NaN, missing
+rows, empty captions and files that do not match, and say how to fix each. The
+exit code is 1 if anything is wrong.`,
 		Example: `  vsetrain data check data/f30k
   vsetrain data check data/coco --quick
   vsetrain data check data/coco --manifest`,

@@ -26,22 +26,26 @@ func newCmdDataConvert(a *app) *cobra.Command {
 	o := &dataConvertOptions{}
 	o.Formats = convert.Formats(&o.Options)
 	var kinds strings.Builder
+	var names []string
 	for _, f := range o.Formats {
+		names = append(names, f.Kind)
 		fmt.Fprintf(&kinds, "  %-7s %s\n", f.Kind, strings.ReplaceAll(f.Help, "\n", "\n          "))
 	}
 	return a.command(o, &cobra.Command{
 		Use:   "convert SOURCE...",
-		Short: "Convert published region features and captions, or arrays of other types and axes",
-		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row
-in constant memory. A SOURCE is
+		Short: "Convert published region features and captions, or arrays",
+		Long: `Convert published region features and captions, or arrays of other types and
+layouts, to a data set. A SOURCE is one of: ` + strings.Join(names, ", ") + `.
+
+Features become {split}_ims.npy with boxes, picture sizes and ids, row by row in constant memory. A SOURCE is
 
 ` + kinds.String() + `
-Each --split names an output and, after =, the ids file that chooses its images and their order. A split without
-ids takes every image in the order of the source. Of a .json the names after = are those of its own splits.
+Each --split names an output split and, after =, the ids file that selects its images and their order. Without ids,
+a split has every image in the order of the source. For a .json, the names after = are the splits of the file.
 
-The type of base64 features follows from their number with --dim, and otherwise from their values; where those do
-not tell it, --source-dtype is asked for. With --fit, {split}_lengths.npy says how many regions of each image are
-not padding. Of an image with a broken record and a whole one the whole one is taken.`,
+The type of base64 features follows from their number with --dim, otherwise from their values; if those are
+ambiguous, --source-dtype is required. With --fit, {split}_lengths.npy says how many regions of each image are not
+padding. If an image has a broken record and a whole one, the whole one is used.`,
 		Example: "  vsetrain data convert trainval_36.tsv --out data/coco " +
 			`--split train=train_ids.txt --split dev=dev_ids.txt
   vsetrain data convert features/ --out data/f30k --split test=test_ids.txt --dtype f16

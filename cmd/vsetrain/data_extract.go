@@ -11,37 +11,39 @@ import (
 )
 
 type dataExtractOptions struct {
-	Model      string `flag:"model" arg:"FILE" need:"yes" usage:"FILE of the model, with its description FILE.yaml beside it"`
+	Model      string `flag:"model" arg:"FILE" need:"yes" usage:"model FILE, with its description FILE.yaml beside it"`
 	Images     string `flag:"images" arg:"DIR" need:"yes" usage:"DIR of the pictures"`
-	IDs        string `flag:"ids" arg:"FILE" usage:"FILE with an image id a line" empty:"all pictures, sorted by name"`
+	IDs        string `flag:"ids" arg:"FILE" usage:"FILE with one image id per line" empty:"all pictures, sorted by name"`
 	Out        string `flag:"out" arg:"DIR|FILE" need:"yes" usage:"data set DIR, or the features file, ending in .npy"`
-	Split      string `flag:"split" arg:"SPLIT" usage:"name of the split, such as train, where --out is a folder"`
+	Split      string `flag:"split" arg:"SPLIT" usage:"name of the split, such as train, if --out is a folder"`
 	DType      string `flag:"dtype" enum:"f32|f16" default:"f32" usage:"type of the stored features"`
-	Batch      int    `flag:"batch" default:"16" min:"1" max:"65536" usage:"pictures at a time"`
+	Batch      int    `flag:"batch" default:"16" min:"1" max:"65536" usage:"pictures to compute at a time"`
 	Threads    int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
-	SkipBroken bool   `flag:"skip-broken" usage:"leave out pictures that cannot be read, and name them"`
-	Force      bool   `flag:"force" usage:"replace files that exist"`
-	Add        bool   `flag:"add" not:"force,dtype" usage:"add the pictures that the gallery lacks to it; make it where there is none"`
+	SkipBroken bool   `flag:"skip-broken" usage:"skip pictures that cannot be read, and name them"`
+	Force      bool   `flag:"force" usage:"replace existing files"`
+	Add        bool   `flag:"add" not:"force,dtype" usage:"add the pictures that the gallery lacks, or make the gallery"`
 }
 
 func newCmdDataExtract(a *app) *cobra.Command {
 	return a.command(&dataExtractOptions{}, &cobra.Command{
 		Use:   "extract --model FILE.onnx --images DIR --out DATADIR --split NAME",
 		Short: "Compute features of pictures with an ONNX model",
-		Long: `Compute the features of a folder of pictures (JPEG, PNG, WebP, GIF; the first frame of animations) with a
-model of ONNX, and write them as the images of a split: {split}_ims.npy [N, regions, values], {split}_ids.txt, for a
-grid its cells as {split}_ims_bbx.npy with {split}_ims_size.npy, and {split}_extractor.json, which says what made them.
+		Long: `Compute the features of a folder of pictures (JPEG, PNG, WebP, GIF) with an ONNX
+model and write them as the images of a split. After a kill, the same command
+continues.
 
-FILE.yaml beside FILE.onnx says how a picture becomes the input of the model (docs/data.md lists its keys);
-scripts/torch_backbone_to_onnx.py writes both from a network of torchvision. The model runs in the shared library of
-ONNX Runtime: 'pip install onnxruntime' brings it, or VSETRAIN_ONNXRUNTIME names the file.
+The files are {split}_ims.npy [N, regions, values], {split}_ids.txt, for a grid its cells in {split}_ims_bbx.npy and
+{split}_ims_size.npy, and {split}_extractor.json, which records the model. Animations count with their first frame.
 
-Pictures and their order are those of --ids, an image id a line, which is a file name with or without its ending;
-without it they are all pictures of the folder, sorted by name, and files with other endings are counted. A session
-that was killed goes on where it was when it is started again, and the files are the same.
+FILE.yaml beside FILE.onnx describes how a picture becomes the input of the model (docs/data.md lists its keys);
+scripts/torch_backbone_to_onnx.py writes both from a torchvision network. The model runs in the shared library of
+ONNX Runtime: install it with 'pip install onnxruntime', or set VSETRAIN_ONNXRUNTIME to its file.
 
-With --add the pictures whose ids a gallery (a split without captions) lacks are computed and added to it, all of them
-or none; the features that are there stay as they are. 'vsetrain data remove' removes images.`,
+--ids lists the pictures in order, one image id per line: a file name with or without its extension. Without --ids,
+all pictures of the folder are taken, sorted by name; files with other extensions are counted.
+
+--add computes the pictures whose ids a gallery (a split without captions) lacks and adds them, all or none;
+existing features stay. 'vsetrain data remove' removes images.`,
 		Example: `  vsetrain data extract --model resnet.onnx --images dir --out data/mine --split dev --ids ids.txt
   vsetrain data extract --model resnet.onnx --images pictures --out data/mine --split test --add
   vsetrain data extract --model resnet.onnx --images pictures --out pictures.npy --skip-broken --dtype f16`,

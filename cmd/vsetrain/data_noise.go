@@ -11,8 +11,8 @@ import (
 
 type dataNoiseOptions struct {
 	Dir      string  `args:"DIR"`
-	Fraction float64 `flag:"fraction" default:"0.4" above:"0" max:"1" usage:"share of captions, or of images, that exchange"`
-	Seed     uint64  `flag:"seed" default:"1" max:"4294967295" usage:"seed of the exchange, that of numpy.random.seed"`
+	Fraction float64 `flag:"fraction" default:"0.4" above:"0" max:"1" usage:"share of the captions or images that exchange"`
+	Seed     uint64  `flag:"seed" default:"1" max:"4294967295" usage:"seed of the exchange, as numpy.random.seed takes it"`
 	Rule     string  `flag:"rule" enum:"captions|images" default:"captions" usage:"what exchanges"`
 	Out      string  `flag:"out" arg:"FILE" need:"yes" usage:"output FILE (.npy)"`
 	Force    bool    `flag:"force" usage:"replace an existing file"`
@@ -23,12 +23,13 @@ func newCmdDataNoise(a *app) *cobra.Command {
 	return a.command(&dataNoiseOptions{}, &cobra.Command{
 		Use:   "noise DIR",
 		Short: "Give a share of the training captions wrong images",
-		Long: `Write a noise index: the image of each training caption, of which some are wrong. A run that names it in
-data.noise_index trains on these pairs; the data set stays as it is (docs/losses.md).
+		Long: `Write a noise index, which gives a share of the training captions wrong images.
+A run that names it in data.noise_index trains on these pairs; the data set does
+not change.
 
-With rule captions a share of the captions exchange their images at random (NCR, BiCro): with 145,000 captions and seed
-96 the files are BiCro's of Flickr30K. With rule images a share of the images exchange all their captions (DECL, RCL).
-Some come back to their own, so that slightly fewer than the share are wrong.`,
+With rule captions, a share of the captions exchange their images at random (NCR, BiCro): with 145,000 captions and
+seed 96 the files equal BiCro's for Flickr30K. With rule images, a share of the images exchange all their captions
+(DECL, RCL). Some return to their own image, so slightly fewer than the share are wrong.`,
 		Example: `  vsetrain data noise data/f30k --fraction 0.4 --seed 96 --out f30k-noise-0.4.npy
   vsetrain data noise data/f30k --fraction 0.2 --rule images --out f30k-images-0.2.npy
   vsetrain train --config vsepp/f30k-benchmark --set data.dir=data/f30k --set data.noise_index=f30k-noise-0.4.npy`,

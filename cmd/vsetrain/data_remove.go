@@ -20,19 +20,21 @@ type dataRemoveOptions struct {
 	IDs   []string `args:"ID" optional:"yes"`
 	Dir   string   `flag:"data" arg:"DIR" need:"yes" usage:"DIR of the data set"`
 	Split string   `flag:"split" arg:"SPLIT" need:"yes" usage:"name of the split, such as test"`
-	File  string   `flag:"ids" arg:"FILE" usage:"FILE with an image id a line (- is standard input)"`
+	File  string   `flag:"ids" arg:"FILE" usage:"FILE with one image id per line (- is standard input)"`
 }
 
 func newCmdDataRemove(a *app) *cobra.Command {
 	return a.command(&dataRemoveOptions{}, &cobra.Command{
 		Use:   "remove --data DIR --split NAME ID...",
 		Short: "Remove images from a gallery",
-		Long: `Remove images from a split without captions, by their ids: all of them, or none where an id is
-unknown. The feature file stays as it is; {split}_changes.bin notes what has gone, and every command of vsetrain reads
-both. A server that watches the split, or is told with SIGHUP, no longer finds them. Ids that were removed earlier are
-passed over, so that the same command may be given again after a failure.
+		Long: `Remove images from a gallery (a split without captions) by their ids: all of
+them, or none if an id is unknown.
 
-'vsetrain data extract --add' adds pictures, 'vsetrain data fold' writes files without what was removed.`,
+The feature file does not change: {split}_changes.bin records what was removed, and every command reads both. A
+server that watches the split, or receives SIGHUP, no longer finds the images. Ids that were removed before are
+skipped, so the command can be repeated after a failure.
+
+'vsetrain data extract --add' adds pictures; 'vsetrain data fold' writes files without the removed images.`,
 		Example: `  vsetrain data remove --data data/mine --split test 1056338697.jpg 106490881.jpg
   vsetrain data remove --data data/mine --split test --ids gone.txt`,
 	})
@@ -95,8 +97,9 @@ func newCmdDataFold(a *app) *cobra.Command {
 	return a.command(&dataFoldOptions{}, &cobra.Command{
 		Use:   "fold DIR --split NAME --out DIR",
 		Short: "Write the files of a gallery anew, without what was removed",
-		Long: `Write features, ids, boxes and sizes of a gallery as they are after images were added and removed,
-into another folder: files that programs beside vsetrain read, without {split}_changes.bin.`,
+		Long: `Write features, ids, boxes and sizes of a gallery to another folder, with all
+additions and removals applied: plain files for other programs, without
+{split}_changes.bin.`,
 		Example: `  vsetrain data fold data/mine --split test --out data/mine-folded
   vsetrain data fold data/mine --split dev --out /media/copy/mine`,
 	})

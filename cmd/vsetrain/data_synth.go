@@ -21,9 +21,11 @@ func newCmdDataSynth(a *app) *cobra.Command {
 	return a.command(&dataSynthOptions{World: synth.Default()}, &cobra.Command{
 		Use:   "synth DIR",
 		Short: "Write a synthetic data set: scenes, region features and captions",
-		Long: `Write a synthetic world in the layout of the real data sets: scenes of objects with attributes
-and relations, region features of their look, and captions that a grammar makes of them. Recalls climb from
-chance, and better networks reach higher ones. The same options and seed give the same bytes.`,
+		Long: `Write a synthetic data set in the layout of the real ones: scenes of objects,
+region features and captions. The same options and seed give the same bytes.
+
+Objects have attributes and relations, and a grammar makes the captions. Recalls rise from chance, and better
+networks reach higher ones.`,
 		Example: `  vsetrain data synth data/demo
   vsetrain data synth data/big --train 29000 --dev 1000 --test 1000 --dtype f16`,
 	})

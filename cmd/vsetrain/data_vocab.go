@@ -19,21 +19,22 @@ import (
 
 type dataVocabOptions struct {
 	Dir       string   `args:"DIR"`
-	Splits    []string `flag:"splits" arg:"SPLITS" list:"," default:"train,dev" not:"from" usage:"splits whose captions are counted; leave test out"`
-	Threshold int      `flag:"threshold" default:"4" min:"1" not:"from" usage:"smallest number of occurrences of a word"`
+	Splits    []string `flag:"splits" arg:"SPLITS" list:"," default:"train,dev" not:"from" usage:"SPLITS to count, without test"`
+	Threshold int      `flag:"threshold" default:"4" min:"1" not:"from" usage:"occurrences that a word needs"`
 	Out       string   `flag:"out" arg:"FILE" usage:"output FILE" empty:"vocab.json in the folder"`
 	From      string   `flag:"from" arg:"FILE" usage:"convert this vocabulary FILE instead"`
-	Force     bool     `flag:"force" usage:"replace a vocabulary of other words or ids"`
+	Force     bool     `flag:"force" usage:"replace a vocabulary that has other words or ids"`
 }
 
 func newCmdDataVocab(a *app) *cobra.Command {
 	return a.command(&dataVocabOptions{}, &cobra.Command{
 		Use:   "vocab DIR",
 		Short: "Build the vocabulary of a data set from its captions",
-		Long: `Count the words of the train and dev captions, keep those that occur often enough, and write
-vocab.json in the layout of SCAN. With --from, convert a published vocabulary instead of counting: JSON, or a pickle
-such as those of VSE++ and VSRN. Weights are of use with the vocabulary they were trained with alone, so a file of
-other words or ids is replaced with --force only.`,
+		Long: `Count the words of the train and dev captions, keep the frequent ones, and write
+vocab.json as SCAN lays it out. --from converts a published vocabulary instead.
+
+--from reads JSON, or a pickle such as those of VSE++ and VSRN. Weights work only with the vocabulary they were
+trained with, so a file of other words or ids is replaced only with --force.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
   vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,

@@ -20,12 +20,12 @@ import (
 )
 
 type doctorOptions struct {
-	Dir      string `flag:"dir" arg:"DIR" default:"." usage:"DIR whose disk is measured"`
-	Quick    bool   `flag:"quick" usage:"look only, measure nothing"`
+	Dir      string `flag:"dir" arg:"DIR" default:"." usage:"DIR on the disk to measure"`
+	Quick    bool   `flag:"quick" usage:"measure nothing"`
 	JSON     bool   `flag:"json" usage:"print JSON"`
 	GPU      bool   `flag:"gpu" usage:"open the GPU and measure it"`
-	Index    int    `flag:"index" min:"0" usage:"number of the GPU of --gpu, as in device.index"`
-	WritePTX string `flag:"write-ptx" arg:"DIR" usage:"only write the kernels of the GPU, as PTX, into DIR"`
+	Index    int    `flag:"index" min:"0" usage:"number of the GPU for --gpu, as in device.index"`
+	WritePTX string `flag:"write-ptx" arg:"DIR" usage:"only write the GPU kernels, as PTX, into DIR"`
 }
 
 // diagnosis is what doctor finds.
@@ -74,14 +74,13 @@ const doctorShape = 1024
 func newCmdDoctor(a *app) *cobra.Command {
 	return a.command(&doctorOptions{}, &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at the machine: processor, memory, disk, GPU libraries, and how fast they are",
-		Long: `Report what of this machine matters for training, measure it for about two seconds, and say what
-would help. Files are looked up but nothing is loaded, except the library that VSETRAIN_BLAS asks for; one
-temporary file is written and removed.
+		Short: "Check and measure the machine: processor, memory, disk, GPU",
+		Long: `Report what matters for training on this machine, measure it for about two
+seconds, and say what would help. --gpu opens the GPU and measures it instead,
+for half a minute.
 
-With --gpu it opens the GPU and measures it in place of the machine, in half a minute: memory, driver and
-libraries, the time to compile the kernels, copies between host and GPU, the GPU's memory, and one large product
-of each precision with its error. The exit code is 1 where no GPU can be opened or a product is wrong.`,
+Libraries are located but not loaded, except the one that VSETRAIN_BLAS asks for. One temporary file is written and
+removed.`,
 		Example: `  vsetrain doctor
   vsetrain doctor --dir /data/f30k --json
   vsetrain doctor --gpu

@@ -18,28 +18,29 @@ import (
 )
 
 type embedOptions struct {
-	Checkpoint string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint PATH, as the argument"`
-	Of         string `flag:"of" enum:"images|captions" not:"texts" usage:"what of the split"`
-	Texts      string `flag:"texts" arg:"FILE" usage:"text FILE with a caption a line, instead of a split (- is standard input)"`
+	Checkpoint string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint, instead of the argument"`
+	Of         string `flag:"of" enum:"images|captions" not:"texts" usage:"what to embed from the split"`
+	Texts      string `flag:"texts" arg:"FILE" usage:"text FILE with one caption per line, instead of a split (- is standard input)"`
 	Out        string `flag:"out" arg:"FILE" need:"yes" usage:"FILE to write, .npy or .safetensors"`
 	Force      bool   `flag:"force" usage:"replace an existing file"`
 	splitFlag
-	trainedFlags
-	rankFlags `group:"Ranks"`
+	trainedFlags `group:"Data and network"`
+	rankFlags    `group:"Processes and GPUs"`
 }
 
 func newCmdEmbed(a *app) *cobra.Command {
 	return a.command(&embedOptions{}, &cobra.Command{
 		Use:   "embed CHECKPOINT",
 		Short: "Write the embeddings of images or captions",
-		Long: `Embed the images or the captions of a split, or captions from a text file, with a trained embedder
-(VSE++, VSRN, VSE-infinity) and write them as float32 [N, E], a row for each distinct image or caption in the
-order of the files; the dot product of an image and a caption is their score.
+		Long: `Write the embeddings of a split's images or captions, or of captions from a text
+file, as float32 [N, E]. The network is an embedder: ` + embedders() + `.
 
-FILE.npy is the array, with the ids in FILE_ids.txt, one a line. FILE.safetensors holds the tensor "embeddings"
-and the ids as a JSON list in its metadata. Ids are those of the ids file (ID#0, ID#1 ... for the captions of an
-image) or the lines of the text, from 1. A file appears whole or not at all; an existing one stays unless
---force is given.`,
+There is one row for each distinct image or caption, in the order of the files. The dot product of an image and a
+caption is their score.
+
+FILE.npy is the array; FILE_ids.txt has the ids, one per line. FILE.safetensors holds the tensor "embeddings" and,
+in its metadata, the ids as a JSON list. Ids come from the ids file (ID#0, ID#1 ... for the captions of an image) or
+are the line numbers of the text, from 1. A file appears complete or not at all; --force replaces an existing one.`,
 		Example: `  vsetrain embed runs/vseinf-f30k-lseh --of images --out test_images.npy
   vsetrain embed runs/vseinf-f30k-lseh --of captions --split dev --out dev_captions.safetensors
   echo "a dog runs on the beach" | vsetrain embed runs/vseinf-f30k-lseh --texts - --out query.npy`,

@@ -21,20 +21,20 @@ import (
 )
 
 type evalOptions struct {
-	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint, as an argument; several are an ensemble"`
-	Scores      []string `flag:"scores" arg:"FILE" usage:"stored score matrix FILE (.npy) to rank, or to take into the ensemble"`
+	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint, instead of an argument; several form an ensemble"`
+	Scores      []string `flag:"scores" arg:"FILE" usage:"score matrix FILE (.npy) to rank, or to add to the ensemble"`
 	splitFlag
-	Protocol    eval.Protocol `flag:"protocol" enum:"auto|1k|5k|5x1k|whole" default:"auto" usage:"how recalls of the split are computed"`
-	Judgements  []string      `flag:"judgements" arg:"FILE" usage:"FILE or folder of judgements with several positives, or of ratings (.txt)"`
-	CompatBoxes bool          `flag:"compat-boxes" usage:"GSMN: give images the boxes that the evaluation of its repository gives them (docs/pair-networks.md)"`
-	trainedFlags
+	Protocol         eval.Protocol `flag:"protocol" enum:"auto|1k|5k|5x1k|whole" default:"auto" usage:"how to compute recalls"`
+	Judgements       []string      `flag:"judgements" arg:"FILE" usage:"FILE or folder of judgements with several positives, or FILE of ratings (.txt)"`
+	CompatBoxes      bool          `flag:"compat-boxes" usage:"GSMN: use the boxes that its repository's evaluation uses (docs/pair-networks.md)"`
+	trainedFlags     `group:"Data and network"`
 	evalOutput       `group:"Output"`
-	Compare          bool   `flag:"compare" not:"save-scores,save-ranks" usage:"compare the two models or ensembles that the arguments name" group:"Comparison"`
-	Resamples        int    `flag:"resamples" min:"1" with:"compare" usage:"bootstrap samples, and swaps of the permutation test" group:"Comparison"`
+	Compare          bool   `flag:"compare" not:"save-scores,save-ranks" usage:"compare the two models or ensembles given as arguments" group:"Comparison"`
+	Resamples        int    `flag:"resamples" min:"1" with:"compare" usage:"samples of the bootstrap and of the permutation test" group:"Comparison"`
 	Seed             uint64 `flag:"seed" with:"compare" usage:"seed of the resamples" group:"Comparison"`
 	publishedOptions `group:"Published checkpoints"`
-	rankFlags        `group:"Ranks"`
-	cpuProfile       `group:"Profile of the processor"`
+	rankFlags        `group:"Processes and GPUs"`
+	cpuProfile       `group:"CPU profile"`
 
 	sides   [2]evaluate.Request // of --compare: what each argument names
 	request evaluate.Request
@@ -59,34 +59,35 @@ func (o *evalOptions) FixedTags(key string) reflect.StructTag {
 // evalOutput says what eval writes, and where.
 type evalOutput struct {
 	JSON       string `flag:"json" arg:"FILE" usage:"write the measures to FILE (- is standard output)"`
-	Paper      bool   `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does"`
+	Paper      bool   `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie apart, as the LSEH paper does"`
 	SaveScores string `flag:"save-scores" arg:"FILE" usage:"write the score matrix, float32 image x caption, to FILE (.npy)"`
 	SaveRanks  string `flag:"save-ranks" arg:"FILE" usage:"write the rank of every query to FILE (.csv or .pth.tar)"`
-	Work       string `flag:"work" arg:"DIR" usage:"DIR for the scores of networks that score pairs, tile by tile: a killed command goes on where it was"`
+	Work       string `flag:"work" arg:"DIR" usage:"DIR that keeps the scores of networks that score pairs, tile by tile, so that a killed command can continue"`
 }
 
 func newCmdEval(a *app) *cobra.Command {
 	o := &evalOptions{}
 	c := a.command(o, &cobra.Command{
-		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B | --published NAME FILE...",
+		Use:   "eval CHECKPOINT...",
 		Short: "Measure recalls of a checkpoint or an ensemble",
-		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption:
-R@1, R@5, R@10, median and mean rank in both directions, their sum and M-Recall.
+		Long: `Measure R@1, R@5, R@10, median and mean rank in both directions, their sum and
+M-Recall of a network on a split. Several checkpoints form an ensemble: the mean
+of their scores is ranked.
 
 A checkpoint is a run directory (its best checkpoint), a folder that 'export --hub' wrote, a .safetensors file of
-vsetrain, or a .pth or .pth.tar file of a reference repository. Several are an ensemble, of any networks: the mean of
-their score matrices is ranked, and stored matrices (--scores) are members too.
+vsetrain, or a .pth or .pth.tar file of a reference repository. An ensemble can mix networks, and stored score
+matrices (--scores) can be members.
 
---compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a
-paired bootstrap over images and the p-value of a paired permutation test (docs/evaluation.md). A1,A2 is an ensemble.
+--compare A B tests the difference between two checkpoints or stored score matrices query by query: the 95 %
+interval of a paired bootstrap over images and the p-value of a paired permutation test. A1,A2 is an ensemble.
 
---published NAME FILE measures a public checkpoint in the protocols that its authors print recalls for, and says of
-each: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
+--published NAME FILE measures a public checkpoint in the protocols that its authors report, and says of each
+recall: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
 (docs/fidelity.md). --published alone lists the names.
 
-` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
-5,000 x 25,000: --work keeps what is scored, --procs divides it. docs/evaluation.md describes the files of
---judgements, docs/fidelity.md those of --save-ranks.`,
+` + pairScorers() + ` score every pair of image and caption, which takes hours on a CPU for MS-COCO's
+5,000 x 25,000. --work keeps the scores computed so far; --procs divides the work. docs/evaluation.md describes the
+files of --judgements, docs/fidelity.md those of --save-ranks.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored --procs 4

@@ -23,7 +23,7 @@ import (
 // publishedOptions are the flags of eval --published.
 type publishedOptions struct {
 	Published bool           `flag:"published" not:"compare,protocol" usage:"compare a public checkpoint with its published recalls: NAME FILE..."`
-	Manifest  string         `flag:"manifest" arg:"FILE" with:"published" usage:"table FILE in place of the program's (docs/reproduce.md)"`
+	Manifest  string         `flag:"manifest" arg:"FILE" with:"published" usage:"FILE to use instead of the built-in table (docs/reproduce.md)"`
 	name      string         // the first argument, empty to list all
 	entry     eval.Published // of that name
 	list      []eval.Published

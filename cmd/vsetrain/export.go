@@ -15,13 +15,13 @@ import (
 
 type exportOptions struct {
 	Checkpoint string   `args:"CHECKPOINT"`
-	Out        string   `flag:"out" arg:"FILE" not:"onnx,hub" usage:"FILE to write, ending in .pth.tar, .pth or .pt" empty:"CHECKPOINT.pth.tar, beside the run or file"`
+	Out        string   `flag:"out" arg:"FILE" not:"onnx,hub" usage:"FILE to write, ending in .pth.tar, .pth or .pt" empty:"CHECKPOINT.pth.tar beside the run or file"`
 	Namespace  bool     `flag:"namespace" not:"onnx,hub" usage:"write opt as argparse.Namespace, which the reference's evaluation reads; torch.load then needs weights_only=False"`
 	ONNX       string   `flag:"onnx" arg:"DIR" not:"hub" usage:"write the encoders of an embedder as ONNX into this DIR instead"`
 	Hub        string   `flag:"hub" arg:"DIR" usage:"write a folder for the Hugging Face Hub into this DIR instead"`
-	Recalls    []string `flag:"recalls" arg:"FILE" with:"hub" usage:"the measures of these weights, a FILE that 'vsetrain eval --json' wrote, for --hub"`
-	License    string   `flag:"license" arg:"ID" with:"hub" usage:"the licence ID of the weights as the Hub spells it, such as cc-by-4.0, for --hub; without it none is stated"`
-	Vocab      string   `flag:"vocab" arg:"FILE" with:"onnx,hub" usage:"the vocabulary FILE of the weights, for --onnx or --hub, in place of the run's own"`
+	Recalls    []string `flag:"recalls" arg:"FILE" with:"hub" usage:"FILE with the measures of these weights, from 'vsetrain eval --json', for --hub"`
+	License    string   `flag:"license" arg:"ID" with:"hub" usage:"licence ID of the weights as the Hub spells it, such as cc-by-4.0, for --hub; by default none is stated"`
+	Vocab      string   `flag:"vocab" arg:"FILE" with:"onnx,hub" usage:"vocabulary FILE of the weights, for --onnx or --hub, instead of the run's"`
 	Force      bool     `flag:"force" usage:"replace existing files"`
 	weightFlag
 }
@@ -29,20 +29,15 @@ type exportOptions struct {
 func newCmdExport(a *app) *cobra.Command {
 	return a.command(&exportOptions{}, &cobra.Command{
 		Use:   "export CHECKPOINT",
-		Short: "Write a checkpoint for PyTorch and the reference repositories, or as ONNX",
-		Long: `Write the weights of a checkpoint as the dict that the network's reference repository saves:
-epoch, model (a list of state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry the
-reference's parameter names, opt every option that the reference's own parser knows: those of a run directory, the
-defaults of the repository for a file on its own. What the repository has no option for is stored in the entry vsetrain,
-which eval and import read and the repository ignores.
+		Short: "Write a checkpoint for PyTorch, as ONNX, or for the Hub",
+		Long: `Write a checkpoint as the network's reference repository saves it, for
+torch.load. --onnx writes an embedder for ONNX Runtime instead, --hub a folder
+for the Hugging Face Hub.
 
---onnx DIR writes an embedder (VSE++, VSRN, VSE-infinity) for ONNX Runtime and other programs instead
-(docs/onnx.md): image_encoder.onnx, caption_encoder.onnx, the vocabulary, and preprocessing.json, which says how
-captions become ids and lengths, and how scores are computed.
-
---hub DIR writes a folder in the layout of the Hugging Face Hub (docs/python.md): README.md, a model card with the
-measures of --recalls in its metadata, model.safetensors, config.json, the vocabulary, and for embedders what --onnx
-writes. eval, embed, search, serve and train.init_from read such a folder. Its other files stay.`,
+The file is a dict: epoch, model (a list of state dicts), best_rsum, opt, Eiters. The state dicts have the
+reference's parameter names. opt has every option that the reference's own parser knows, from the run directory or,
+for a file on its own, the repository's defaults. The entry vsetrain has the options that the repository lacks; eval
+and import read it, and the repository ignores it.`,
 		Example: `  vsetrain export runs/vsepp-f30k-lseh
   vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar --namespace   # opt as argparse.Namespace
   vsetrain export runs/vseinf-f30k-lseh --onnx vseinf-onnx

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/system/build"
 )
 
 // parse carries out a command line up to its check and returns the fields of its options, by their names in lower
@@ -68,6 +71,44 @@ func TestFlags(t *testing.T) {
 	if flagsSeen < 250 {
 		t.Errorf("only %d flags", flagsSeen)
 	}
+}
+
+// TestHelp holds the help of every command: at most three lines on what it does, usage, examples, flags in groups of at
+// most 15, and where the manual is, in 80 columns, but for command lines.
+func TestHelp(t *testing.T) {
+	build.Homepage = "https://vse.example"
+	defer func() { build.Homepage = "" }()
+	form := regexp.MustCompile(`^([^\n]{1,80}\n){1,3}\nUsage:\n(  .*\n)+\nExamples:\n(  .{1,118}\n)+` +
+		`((?:\n[A-Z].*:\n(?:  .{1,78}\n)+)+)\n(Use .*\n\n)?Manual: man (\S+), (docs/.*), https://vse.example\n$`)
+	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		_, text := say(append(strings.Fields(c.CommandPath())[1:], "--help")...)
+		parts := form.FindStringSubmatch(text)
+		if parts == nil || parts[6] != manTitle(c) || strings.Contains(text, "=true") {
+			t.Errorf("%s --help: %s", c.CommandPath(), text)
+			return
+		}
+		for group := range strings.SplitSeq(parts[4], "\n\n") {
+			if n := len(flag.FindAllString(group, -1)); n > 15 {
+				t.Errorf("%s --help: %d flags in a group: %s", c.CommandPath(), n, group)
+			}
+		}
+		for page := range strings.SplitSeq(parts[7], ", ") {
+			if _, err := os.Stat("../../" + page); err != nil {
+				t.Errorf("%s: %v", c.CommandPath(), err)
+			}
+		}
+		if at := strings.Index(text, "      --run DIR"); c.Name() == "train" && strings.Count(text[:at], "\n") >= 30 {
+			t.Errorf("train --help begins with %s", text[:at])
+		}
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				visit(sub)
+			}
+		}
+	}
+	visit(newTestRoot())
 }
 
 // TestArguments holds what the arguments of a command line become.

@@ -31,10 +31,11 @@ type launchOptions struct {
 func newCmdLaunch(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "launch",
-		Short: "Write or submit a training on several machines, for Slurm or Kubernetes",
-		Long: `Write the job of a training on several machines, for Slurm or Kubernetes, or submit it with --submit.
-The command line of train follows --; it gets --auto-resume, so that a job which is started again continues.
-docs/distributed.md describes both.`,
+		Short: "Train on several machines with Slurm or Kubernetes",
+		Long: `Write the job of a training on several machines, for Slurm or Kubernetes, or
+submit it with --submit. The command line of train follows --.
+
+The command line gets --auto-resume, so that a restarted job continues.`,
 		Example: `  vsetrain launch slurm --nodes 2 --procs 4 -- train --config vsepp/f30k-lseh --run runs/big > big.sh
   vsetrain launch kubernetes --nodes 4 --image registry.example/vsetrain:1 --volume shared -- train --config demo`,
 	}
@@ -96,20 +97,19 @@ func (a *app) submit(ctx context.Context, job string, out io.Writer, program str
 
 type launchSlurmOptions struct {
 	launchOptions
-	CPUs     int      `flag:"cpus" default:"1" min:"1" usage:"processors for each process, and its threads unless device.threads is set"`
-	Time     string   `flag:"time" usage:"limit of the job, as sbatch takes it"`
+	CPUs     int      `flag:"cpus" default:"1" min:"1" usage:"processors per process, and its threads unless device.threads is set"`
+	Time     string   `flag:"time" usage:"time limit of the job, as sbatch takes it"`
 	Sbatch   []string `flag:"sbatch" arg:"OPTION" usage:"another OPTION of sbatch, such as --sbatch=--partition=gpu"`
-	Setup    []string `flag:"setup" arg:"LINE" usage:"LINE of shell before the program, such as a module load"`
-	Requeues int      `flag:"requeues" default:"20" min:"0" usage:"how often the job is put back into the queue at most"`
+	Setup    []string `flag:"setup" arg:"LINE" usage:"shell LINE to run before the program, such as a module load"`
+	Requeues int      `flag:"requeues" default:"20" min:"0" usage:"how often the job may be requeued"`
 }
 
 func newCmdLaunchSlurm(a *app) *cobra.Command {
 	return a.command(&launchSlurmOptions{}, &cobra.Command{
 		Use:   "slurm -- train ...",
 		Short: "Print or submit a job of Slurm",
-		Long: `Print the script of a job that trains on several nodes, or submit it. srun starts the processes; they
-find each other by its variables, with --mpi=none, so that no plug-in for MPI is needed. Two minutes before its time
-is up, and when a process was killed, the job is put back into the queue, where it continues from its checkpoint.`,
+		Long: `Print the script of a Slurm job that trains on several nodes, or submit it. srun
+starts the processes; no MPI plug-in is needed.`,
 		Example: `  vsetrain launch slurm --nodes 2 --procs 4 --cpus 8 -- train --config vsepp/f30k-lseh --run runs/big
   vsetrain launch slurm --nodes 4 --time 8:00:00 --sbatch=--partition=cpu --submit -- train --config demo`,
 	})
@@ -150,18 +150,16 @@ type launchKubernetesOptions struct {
 	CPU       string `flag:"cpu" arg:"N" default:"1" usage:"processors of a pod, such as 4 or 500m"`
 	Memory    string `flag:"memory" arg:"SIZE" default:"4Gi" usage:"memory of a pod"`
 	Volume    string `flag:"volume" arg:"NAME" usage:"NAME of a PersistentVolumeClaim with data and runs, which all pods can write"`
-	Mount     string `flag:"mount" arg:"PATH" default:"/shared" usage:"where pods see the volume, and work"`
-	Retries   int    `flag:"retries" default:"6" min:"0" usage:"how often a pod that was killed is started again"`
+	Mount     string `flag:"mount" arg:"PATH" default:"/shared" usage:"where pods mount the volume, and work"`
+	Retries   int    `flag:"retries" default:"6" min:"0" usage:"how often a killed pod may be restarted"`
 }
 
 func newCmdLaunchKubernetes(a *app) *cobra.Command {
 	return a.command(&launchKubernetesOptions{}, &cobra.Command{
 		Use:   "kubernetes -- train ...",
 		Short: "Print or submit an Indexed Job of Kubernetes",
-		Long: `Print the manifest of an Indexed Job that trains on several pods, or hand it to kubectl apply. A headless
-service gives pod 0 the name by which the others find it, and a secret holds what all of them share. A pod that was
-evicted or killed ends the others with code 75; all are started again and continue from the checkpoint, which the
-volume keeps.`,
+		Long: `Print the manifest of an Indexed Job that trains on several pods, or hand it to
+kubectl apply.`,
 		Example: `  vsetrain launch kubernetes --nodes 4 --image registry.example/vsetrain:1 --volume w -- train demo
   vsetrain launch kubernetes --nodes 2 --procs 4 --cpu 4 --image registry.example/vsetrain:1 --submit -- train demo`,
 	})

@@ -17,7 +17,7 @@ type lrRangeOptions struct {
 	configFlags
 	From  float64 `flag:"from" default:"1e-6" above:"0" usage:"first learning rate"`
 	To    float64 `flag:"to" default:"1" max:"1000000" usage:"last learning rate"`
-	Steps int     `flag:"steps" default:"100" min:"10" usage:"steps of the test"`
+	Steps int     `flag:"steps" default:"100" min:"10" usage:"number of steps"`
 	Out   string  `flag:"out" arg:"FILE" usage:"draw the curve to FILE (.svg or .pdf)"`
 	JSON  string  `flag:"json" arg:"FILE" usage:"write every step to FILE (- is standard output)"`
 }
@@ -26,12 +26,9 @@ func newCmdLRRange(a *app) *cobra.Command {
 	return a.command(&lrRangeOptions{}, &cobra.Command{
 		Use:   "lr-range",
 		Short: "Find a learning rate: train while it rises, and draw the loss",
-		Long: `Train the network of a configuration from its start while the learning rate rises from step to step by a
-constant factor (Smith, WACV 2017), and show the loss over the rate. A good rate lies where the loss falls fastest, well
-below the rate of its minimum. The test ends where the smoothed loss is four times its minimum. Nothing else is written.
-
-Schedules and warm-up of the learning rate are left out, and so is an incomplete last batch. The loss is that of its
-warm-up where loss.warmup_epochs asks for one.`,
+		Long: `Train while the learning rate rises by a constant factor each step (Smith, WACV
+2017), and show the loss over the rate. A good rate lies where the loss falls
+fastest, well below the rate of the minimum.`,
 		Example: `  vsetrain lr-range --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain lr-range --config demo --from 1e-5 --to 0.1 --steps 60 --out range.svg --json range.json`,
 	})

@@ -31,15 +31,43 @@ func newCmdMan(a *app) *cobra.Command {
 	c := a.command(o, &cobra.Command{
 		Use:   "man",
 		Short: "Write man pages of all commands",
-		Long: `Write a man page for every command, vsetrain.1, vsetrain-train.1 and so on, into a folder, which
-is created if it is missing. Pages of an earlier version are replaced. SOURCE_DATE_EPOCH, if set, is the date of
-the pages.`,
+		Long: `Write a man page for each command (vsetrain.1, vsetrain-train.1, ...) into a
+folder, which is created if it is missing. Pages of an earlier version are
+replaced.
+
+SOURCE_DATE_EPOCH, if set, is the date of the pages.`,
 		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
   vsetrain man --dir ~/.local/share/man/man1`,
 	})
 	o.root = c.Root
 	return c
 }
+
+// pages are the pages of docs/ that describe the commands, and all below them.
+var pages = map[string]string{"vsetrain": "README", "average": "training", "bench": "performance",
+	"completion": "install", "config": "networks", "data": "data", "data noise": "losses", "doctor": "cuda",
+	"embed": "search", "eval": "reproduce statistics", "export": "onnx python", "import": "reproduce",
+	"launch": "distributed", "lr-range": "training", "man": "install", "mine": "losses", "precompute-bert": "losses",
+	"precompute-svd": "losses", "quickstart": "tutorial", "report": "reports", "search": "search",
+	"selftest": "cuda", "serve": "serve", "sweep": "sweeps", "track": "training", "train": "training",
+	"verify": "reliability", "version": "install", "view": "view"}
+
+// manual returns where a command is described beside its man page: pages of docs/, and the address of the project.
+func manual(c *cobra.Command) (where []string) {
+	for names := ""; names == ""; c = c.Parent() {
+		names = pages[strings.TrimPrefix(c.CommandPath(), "vsetrain ")]
+		for _, name := range strings.Fields(names) {
+			where = append(where, "docs/"+name+".md")
+		}
+	}
+	if build.Homepage != "" {
+		where = append(where, build.Homepage)
+	}
+	return where
+}
+
+// manTitle is the name of a command's man page.
+func manTitle(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
 // manPage is a page, and its first lines, by which one of an earlier version is known.
 type manPage struct{ name, head, text string }
@@ -80,32 +108,31 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 // manPages returns the page of a command and of all below it.
 func manPages(c *cobra.Command, date string) []manPage {
 	c.InitDefaultHelpFlag()
-	title := func(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
-	head := fmt.Sprintf(".nh\n.TH %q", strings.ToUpper(title(c)))
+	head := fmt.Sprintf(".nh\n.TH %q", strings.ToUpper(manTitle(c)))
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s \"1\" %q %q \"vsetrain\"\n", head, date, "vsetrain "+build.Current().Version)
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n\\fB%s\\fP\n.SH DESCRIPTION\n", roff(title(c)), roff(c.Short),
-		roff(c.UseLine()))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n\\fB%s\\fP\n.SH DESCRIPTION\n", roff(manTitle(c)),
+		roff(c.Short), roff(c.UseLine()))
 	for block := range strings.SplitSeq(cmp.Or(c.Long, c.Short), "\n\n") {
 		b.WriteString(manBlock(block))
 	}
 	var links []string
 	if c.HasParent() {
-		links = append(links, title(c.Parent()))
+		links = append(links, manTitle(c.Parent())+"(1)")
 	}
 	var pages []manPage
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && !sub.IsAdditionalHelpTopicCommand() {
-			links = append(links, title(sub))
+			links = append(links, manTitle(sub)+"(1)")
 			pages = append(pages, manPages(sub, date)...)
 		}
 	}
 	for _, section := range []struct{ heading, text string }{{"OPTIONS", manOptions(c.NonInheritedFlags())},
 		{"OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags())}, {"EXAMPLE", manBlock(c.Example)},
-		{"SEE ALSO", "\\fB" + roff(strings.Join(links, "(1), ")) + "(1)\\fP\n"}} {
+		{"SEE ALSO", "\\fB" + roff(strings.Join(append(links, manual(c)...), ", ")) + "\\fP\n"}} {
 		b.WriteString(".SH " + section.heading + "\n" + section.text)
 	}
-	return append([]manPage{{title(c) + ".1", head, b.String()}}, pages...)
+	return append([]manPage{{manTitle(c) + ".1", head, b.String()}}, pages...)
 }
 
 // manBlock is a paragraph in roff, or, where its lines are indented, an example as it stands.

@@ -14,25 +14,25 @@ import (
 )
 
 type mineOptions struct {
-	Source string  `args:"CHECKPOINT"` // or a score matrix (.npy)
-	Out    string  `flag:"out" arg:"FILE" need:"yes" usage:"output FILE (.safetensors)"`
-	K      int     `flag:"k" default:"8" min:"1" usage:"negatives of each caption and of each image"`
-	Rho    float64 `flag:"rho" default:"0.95" min:"0" max:"1" usage:"leave out what scores above this share of the match; 0 leaves out none"`
-	Force  bool    `flag:"force" usage:"replace an existing file"`
-	trainedFlags
+	Source       string  `args:"CHECKPOINT"` // or a score matrix (.npy)
+	Out          string  `flag:"out" arg:"FILE" need:"yes" usage:"output FILE (.safetensors)"`
+	K            int     `flag:"k" default:"8" min:"1" usage:"negatives per caption and per image"`
+	Rho          float64 `flag:"rho" default:"0.95" min:"0" max:"1" usage:"leave out negatives that score above this share of the match; 0 keeps all"`
+	Force        bool    `flag:"force" usage:"replace an existing file"`
+	trainedFlags `group:"Data and network"`
 }
 
 func newCmdMine(a *app) *cobra.Command {
 	return a.command(&mineOptions{}, &cobra.Command{
 		Use:   "mine CHECKPOINT|SCORES.npy",
-		Short: "Find the hardest negatives of the training split, for data.mined",
-		Long: `Find, over the whole training split, the images that score highest with each caption and the captions
-that score highest with each image without belonging to them, and write them to a file. A run that names the file in
-data.mined has them in the batch of their anchor (docs/losses.md).
+		Short: "Find the hardest negatives of the training split",
+		Long: `Find the hardest negatives of each caption and image over the whole training
+split, and write them to a file. A run that names the file in data.mined has
+them in the batch of their anchor.
 
-Scores are those of a checkpoint in evaluation mode, or of a matrix of float32 [images, captions], which is read block
-by block. Negatives that score above rho of the match are left out, because they may be right. With semantic vectors
-(precompute-svd) the command says how many of the negatives are false ones all the same.`,
+The scores come from a checkpoint in evaluation mode, or from a matrix of float32 [images, captions], which is read
+block by block. Negatives that score above rho times the match are left out, because they may be right. With
+semantic vectors (precompute-svd) the command says how many of the negatives are false ones all the same.`,
 		Example: `  vsetrain mine runs/vsepp-f30k-lmh1 --k 8 --rho 0.95 --out mined.safetensors
   vsetrain mine scores.npy --data data/f30k --out mined.safetensors
   vsetrain train --config vsepp/f30k-benchmark --set data.mined=mined.safetensors`,

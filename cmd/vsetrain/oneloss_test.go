@@ -84,7 +84,7 @@ func TestALossIsOneFile(t *testing.T) {
 		args := []string{"data", "convert", lines, "--out", "mine", "--split", "test"}
 		return program(fails, append(args, more...)...)
 	}
-	has("help", program(false, "data", "convert", "--help"), ".jsonl  an image in each line", "--times")
+	has("help", program(false, "data", "convert", "--help"), ".jsonl", "--times")
 	image := `{"id": "17", "features": [[0.5, 1], [2, 0]]}`
 	has("a broken line", convert(true, image+"\n{"), "mine.jsonl:2: expected an object")
 	has("a foreign flag", convert(true, image, "--keep-first"), "--keep-first is not for",

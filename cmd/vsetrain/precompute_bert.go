@@ -16,23 +16,24 @@ type precomputeBertOptions struct {
 	Data  string `flag:"data" arg:"DIR" need:"yes" usage:"DIR of the data set"`
 	Bert  string `flag:"bert" arg:"DIR" need:"yes" usage:"DIR of the pretrained BERT"`
 	Pool  string `flag:"pool" enum:"pooler|cls|mean" default:"pooler" usage:"vector of a caption: pooler (its output for [CLS]), cls (last hidden state of [CLS]), mean (of all last hidden states)"`
-	Split string `flag:"split" arg:"SPLIT" default:"train" usage:"split whose captions are taken"`
+	Split string `flag:"split" arg:"SPLIT" default:"train" usage:"split to take captions from"`
 	Out   string `flag:"out" arg:"FILE" usage:"output FILE (.npy or .txt)" empty:"SPLIT_bert.npy in the data folder"`
 	Force bool   `flag:"force" usage:"replace existing vectors"`
-	Batch int    `flag:"batch" default:"64" min:"1" usage:"captions at a time"`
+	Batch int    `flag:"batch" default:"64" min:"1" usage:"captions to encode at a time"`
 	deviceFlags
-	rankFlags
+	rankFlags `group:"Processes and GPUs"`
 }
 
 func newCmdPrecomputeBert(a *app) *cobra.Command {
 	return a.command(&precomputeBertOptions{}, &cobra.Command{
 		Use:   "precompute-bert",
-		Short: "Compute sentence vectors of the training captions with BERT, for LSEH",
-		Long: `Encode the training captions with a pretrained BERT, without training it, and write one vector
-for each: train_bert.npy beside the captions. The LSEH loss takes the similarity of captions from them where
-loss.lseh.semantics is bert. The folder of BERT is laid out as Hugging Face's bert-base-uncased: vocab.txt, and
-model.safetensors or pytorch_model.bin; tokenizer_config.json says whether it is cased. --procs N divides the captions
-over N processes.`,
+		Short: "Compute semantic vectors of the captions with BERT, for LSEH",
+		Long: `Encode the training captions with a pretrained BERT, which is not trained, and
+write one vector per caption to train_bert.npy beside the captions. LSEH
+compares captions by them if loss.lseh.semantics is bert.
+
+The folder of BERT is laid out as Hugging Face's bert-base-uncased: vocab.txt, and model.safetensors or
+pytorch_model.bin; tokenizer_config.json says whether it is cased.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --procs 4`,

@@ -15,7 +15,7 @@ import (
 
 type precomputeSVDOptions struct {
 	Data             string `flag:"data" arg:"DIR" need:"yes" usage:"DIR of the data set"`
-	Split            string `flag:"split" arg:"SPLIT" default:"train" usage:"split whose captions are taken"`
+	Split            string `flag:"split" arg:"SPLIT" default:"train" usage:"split to take captions from"`
 	Out              string `flag:"out" arg:"FILE" usage:"output FILE (.npy, or .txt as the LSEH repository reads)" empty:"SPLIT_svd.npy in the data folder"`
 	Force            bool   `flag:"force" usage:"replace existing vectors"`
 	semantic.Options `flags:"k tolerance seed threads"`
@@ -24,10 +24,10 @@ type precomputeSVDOptions struct {
 func newCmdPrecomputeSVD(a *app) *cobra.Command {
 	return a.command(&precomputeSVDOptions{Options: semantic.DefaultOptions()}, &cobra.Command{
 		Use:   "precompute-svd",
-		Short: "Compute the semantic vectors of the training captions for LSEH",
-		Long: `Clean and stem the training captions, weigh their terms by TF-IDF, and write the truncated SVD of
-that matrix: one vector for each caption, train_svd.npy beside the captions. The LSEH loss takes the similarity
-of captions from them.`,
+		Short: "Compute semantic vectors of the captions by SVD, for LSEH",
+		Long: `Clean and stem the training captions, weight their terms by TF-IDF, and write
+the truncated SVD: one vector per caption, train_svd.npy beside the captions.
+LSEH compares captions by them.`,
 		Example: `  vsetrain precompute-svd --data data/f30k
   vsetrain precompute-svd --data data/demo --k 100 --out demo_svd.npy`,
 	})

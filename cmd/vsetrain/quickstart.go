@@ -20,26 +20,27 @@ import (
 
 type quickstartOptions struct {
 	Dir        string `args:"[DIR]"`
-	Work       string `flag:"work" arg:"DIR" default:"quickstart" usage:"DIR for what is made"`
-	Extractor  string `flag:"extractor" arg:"FILE" usage:"model FILE.onnx that makes features of pictures"`
-	Checkpoint string `flag:"checkpoint" arg:"DIR" with:"extractor" usage:"run DIR of a trained network for a folder of pictures, whose features the extractor made"`
+	Work       string `flag:"work" arg:"DIR" default:"quickstart" usage:"DIR to write to"`
+	Extractor  string `flag:"extractor" arg:"FILE" usage:"model FILE.onnx that computes features of pictures"`
+	Checkpoint string `flag:"checkpoint" arg:"DIR" with:"extractor" usage:"run DIR of a network trained on features of this extractor, for a folder of pictures"`
 	Listen     string `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT of the page" empty:"the first free port from 8420"`
-	NoOpen     bool   `flag:"no-open" usage:"start no browser"`
+	NoOpen     bool   `flag:"no-open" usage:"do not open a browser"`
 }
 
 func newCmdQuickstart(a *app) *cobra.Command {
 	return a.command(&quickstartOptions{}, &cobra.Command{
 		Use:   "quickstart [DIR]",
-		Short: "From nothing, arrays or pictures to a search page, in about a minute",
-		Long: `Train a small network and open its search page in the browser. What there is decides what it does:
+		Short: "Train a small network and search with it, in about a minute",
+		Long: `Train a small network and open its search page in the browser: on drawn pictures
+without DIR, on the data set in DIR, or for the pictures in DIR with --extractor
+FILE.onnx.
 
-  no DIR                      a synthetic world of drawn pictures and captions is made, and searched
-  a data set                  a network is trained on it for 300 steps: train and dev, as 'data check' lists them
-  a folder of pictures, with  their features are computed, and searched with the network of --checkpoint; without one
-  --extractor FILE.onnx       a network is trained on drawn pictures, which knows their colours and shapes alone
+A data set is trained on for 300 steps; it needs the splits train and dev, as 'data check' lists them. For a folder
+of pictures, the extractor computes features, and the network of --checkpoint searches them. Without --checkpoint, a
+network is trained on drawn pictures; it knows only their colours and shapes.
 
-Files are written into --work, apart from the vocabulary of a data set that has none. What is there from an earlier call
-is taken over. Ctrl-C ends the page; 'vsetrain view' and 'vsetrain search' take the run in --work.`,
+Files go into --work, except the vocabulary of a data set that has none. Files of an earlier call are used again.
+Ctrl-C ends the page; 'vsetrain view' and 'vsetrain search' take the run in --work.`,
 		Example: `  vsetrain quickstart
   vsetrain quickstart data/f8k
   vsetrain quickstart pictures --extractor resnet18.onnx --checkpoint runs/vseinf-f30k-lseh`,

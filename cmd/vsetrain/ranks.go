@@ -24,9 +24,9 @@ import (
 
 // rankFlags are the flags of a command whose work several processes divide.
 type rankFlags struct {
-	Procs int           `flag:"procs" default:"1" min:"1" max:"1024" not:"gpus" usage:"divide the work over N processes of this machine, which share its processors (MPI)"`
-	GPUs  string        `flag:"gpus" arg:"LIST" usage:"divide the work over these GPUs: how many, or a LIST such as 0,2,5 (NCCL)"`
-	Wait  time.Duration `flag:"wait" min:"0" usage:"how long ranks wait for each other at the start, such as 10m; 0 is for ever"`
+	Procs int           `flag:"procs" default:"1" min:"1" max:"1024" not:"gpus" usage:"divide the work among N processes of this machine, which share its processors (MPI)"`
+	GPUs  string        `flag:"gpus" arg:"LIST" usage:"divide the work among GPUs: how many, or a LIST such as 0,2,5 (NCCL)"`
+	Wait  time.Duration `flag:"wait" min:"0" usage:"how long ranks wait for each other at the start, such as 10m; 0 waits forever"`
 
 	numbers []int       // of the GPUs of this machine; nil without --gpus
 	nccl    driver.NCCL // of ranks with GPUs

@@ -32,10 +32,10 @@ type reportOptions struct {
 	reportComparison `group:"Comparison"`
 	reportTest       `group:"Test split"`
 	reportPictures   `group:"Negatives, attention and pictures"`
-	Suspects         string   `flag:"suspects" arg:"FILE" usage:"rank the training captions of the run by how probably they are wrong, into FILE (.csv; docs/losses.md)" group:"Noise"`
-	Timing           []string `flag:"timing" arg:"FILE" usage:"draw the computation time in FILE, of 'vsetrain bench --samples'" group:"Computation time"`
-	Data             string   `flag:"data" arg:"DIR" usage:"DIR of the data set for --test, --hardest and --attention" empty:"the one each run was trained on" group:"Data"`
-	Split            string   `flag:"split" arg:"SPLIT" usage:"split of --hardest, otherwise train, and of --attention, otherwise test" group:"Data"`
+	Suspects         string   `flag:"suspects" arg:"FILE" usage:"rank the training captions of the run by how likely they are wrong, into FILE (.csv; docs/losses.md)" group:"Noise"`
+	Timing           []string `flag:"timing" arg:"FILE" usage:"draw the computation times in FILE, from 'vsetrain bench --samples'" group:"Computation time"`
+	Data             string   `flag:"data" arg:"DIR" usage:"DIR of the data set for --test, --hardest and --attention" empty:"each run's" group:"Data"`
+	Split            string   `flag:"split" arg:"SPLIT" usage:"split of --hardest (default: train) and --attention (default: test)" group:"Data"`
 	perImageFlag     `group:"Data"`
 	deviceFlags
 
@@ -46,58 +46,47 @@ type reportOptions struct {
 // reportOutput says where a report goes.
 type reportOutput struct {
 	Out    string `flag:"out" arg:"DIR" usage:"write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PDF, CSV) into DIR"`
-	HTML   string `flag:"html" arg:"FILE" usage:"write one page that needs nothing else to FILE"`
-	Format string `flag:"format" enum:"text|markdown|latex|csv" default:"text" usage:"how tables are printed"`
-	Curves string `flag:"curves" arg:"FILE" usage:"draw M-Recall over epochs to FILE (.svg or .pdf); of several networks the first"`
+	HTML   string `flag:"html" arg:"FILE" usage:"write one self-contained page to FILE"`
+	Format string `flag:"format" enum:"text|markdown|latex|csv" default:"text" usage:"format of the printed tables"`
+	Curves string `flag:"curves" arg:"FILE" usage:"draw M-Recall over epochs to FILE (.svg or .pdf); of several networks, the first"`
 }
 
 // reportComparison says how runs are compared.
 type reportComparison struct {
-	Base        string  `flag:"base" arg:"RUN" usage:"compare every setting of a network with that of RUN, in place of every LSEH with every other loss"`
-	Primary     string  `flag:"primary" arg:"MEASURE@SPLIT" usage:"what decides the study, such as t2i_r1@dev" empty:"m_recall, on the test split with --test"`
+	Base        string  `flag:"base" arg:"RUN" usage:"compare every setting of a network with RUN's, instead of every LSEH with every other loss"`
+	Primary     string  `flag:"primary" arg:"MEASURE@SPLIT" usage:"primary measure of the study, such as t2i_r1@dev" empty:"m_recall, on the test split with --test"`
 	Equivalence float64 `flag:"equivalence" arg:"POINTS" min:"0" usage:"also test whether settings differ by less than POINTS of recall"`
-	After       []int   `flag:"after" arg:"EPOCHS" list:"," min:"1" usage:"compare the M-Recalls on dev after these EPOCHS across seeds"`
-	Pass        float64 `flag:"pass" arg:"M-RECALL" min:"0" usage:"compare the epochs to pass this M-RECALL on dev across seeds"`
-	OrEqual     bool    `flag:"or-equal" usage:"count the epochs to reach the best of the base instead of exceeding it"`
-	Paper       bool    `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does"`
+	After       []int   `flag:"after" arg:"EPOCHS" list:"," min:"1" usage:"compare M-Recall on dev after these EPOCHS across seeds"`
+	Pass        float64 `flag:"pass" arg:"M-RECALL" min:"0" usage:"compare the epochs needed to pass this M-RECALL on dev across seeds"`
+	OrEqual     bool    `flag:"or-equal" usage:"count the epochs needed to reach the best of the base, not to exceed it"`
+	Paper       bool    `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie apart, beside their mean, as the LSEH paper does"`
 }
 
 // reportTest says what is measured on the test split.
 type reportTest struct {
 	Test       bool     `flag:"test" usage:"measure the best weights of every run on the test split"`
-	Judgements []string `flag:"judgements" arg:"FILE" with:"test" usage:"measure by a FILE or folder of judgements with several positives too"`
-	Diagnose   bool     `flag:"diagnose" with:"test" usage:"tell where the recalls come from (docs/reports.md)"`
+	Judgements []string `flag:"judgements" arg:"FILE" with:"test" usage:"also measure by a FILE or folder of judgements with several positives"`
+	Diagnose   bool     `flag:"diagnose" with:"test" usage:"show where the recalls come from (docs/reports.md)"`
 }
 
 // reportPictures says what is shown of single captions and images.
 type reportPictures struct {
 	Hardest   bool     `flag:"hardest" usage:"show the hardest negatives of a caption under two losses of each network"`
-	Query     int      `flag:"query" arg:"LINE" min:"0" usage:"LINE of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch"`
-	Batch     int      `flag:"batch" min:"0" usage:"pairs in the batch of --hardest; 0 is that of the run"`
+	Query     int      `flag:"query" arg:"LINE" min:"0" usage:"LINE of the caption for --hardest, from 1; 0 takes the caption with the largest hinges in a batch"`
+	Batch     int      `flag:"batch" min:"0" usage:"pairs in the batch of --hardest; 0 takes the run's"`
 	Top       int      `flag:"top" default:"8" min:"1" usage:"negatives to show"`
 	Semantics string   `flag:"semantics" arg:"FILE" usage:"semantic vectors of the captions of --split" empty:"SPLIT_svd.npy in the data folder"`
 	Attention []string `flag:"attention" arg:"ID" usage:"show where VSRN looks in the image with this ID, and where the words of its first caption look in SAF, SGR, GSMN and SCAN"`
-	Images    string   `flag:"images" arg:"DIR" usage:"DIR of pictures, named as the image ids"`
+	Images    string   `flag:"images" arg:"DIR" usage:"DIR of pictures, named after the image ids"`
 }
 
 func newCmdReport(a *app) *cobra.Command {
 	return a.command(&reportOptions{}, &cobra.Command{
 		Use:   "report [LABEL=]RUN... | FOLDER",
 		Short: "Turn runs into the tables and figures of the paper",
-		Long: `Compare run directories, finished or still running: training efficiency and learning curves,
-recalls, unique hard negatives of a batch, and on request the hardest negatives of a caption, attention maps of
-VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time. docs/reports.md explains every table.
-
-Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
-sample standard deviation (n-1) over the seeds. A seed counts once: of several runs of one setting and seed, copies
-too, the one trained furthest is taken, and the others are named and left out. Runs that share seeds are compared in
-pairs, seed by seed, and p-values are corrected for the number of tests of a table (docs/evaluation.md). LMH with the
-margin and schedule of a preset is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run
-another name. A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.
-
-Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
-against its base query by query. The result is kept in the run directory (test.json), used again until the weights
-change, and shown by 'vsetrain view'.`,
+		Long: `Compare runs, finished or still training: recalls, learning curves, training
+efficiency and unique hard negatives; on request also attention, the hardest
+negatives of a caption and computation time.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
   vsetrain report runs --test --out report
   vsetrain report runs --test --diagnose --judgements eccv_caption/data --out report

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,9 +23,9 @@ func newCmdRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vsetrain",
 		Short: "Train, evaluate and explore visual-semantic embedding networks",
-		Long: `vsetrain trains networks that match images and captions, measures them and explores what they learned.
-
-Images are region features (.npy), captions are text files; see README.md for the layout of a data set.`,
+		Long: `Train networks that match images and captions, measure them, and explore what
+they learned. Images are region features (.npy), captions are text files;
+docs/data.md describes the layout of a data set.`,
 		Example: `  vsetrain data synth data/demo                 # a small synthetic data set
   vsetrain precompute-svd --data data/demo      # semantic vectors for the LSEH loss
   vsetrain train --config demo                  # the run runs/demo
@@ -60,7 +61,7 @@ Images are region features (.npy), captions are text files; see README.md for th
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	addCompletionExamples(root)
-	a.showFlags(root)
+	a.showHelp(root)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root
@@ -68,13 +69,21 @@ Images are region features (.npy), captions are text files; see README.md for th
 
 // addVerbosity adds the flags of every command that say how much is told beside results.
 func (a *app) addVerbosity(f *pflag.FlagSet) {
-	f.BoolVar(&a.Quiet, "quiet", false, "print results, warnings and errors alone, no progress")
-	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and how long each part "+
-		"took")
+	f.BoolVar(&a.Quiet, "quiet", false, "print only results, warnings and errors, no progress")
+	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and the time of each part")
 }
 
-// showFlags makes the help of all commands list flags as package flags does, in lines of the terminal's width.
-func (a *app) showFlags(root *cobra.Command) {
+// showHelp makes the help of all commands: the first paragraph of the long text, which the man page has in full, usage,
+// examples, flags as package flags lists them in lines of the terminal's width, and where the manual is.
+func (a *app) showHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("about", func(c *cobra.Command) string {
+		first, _, _ := strings.Cut(cmp.Or(c.Long, c.Short), "\n\n")
+		return strings.TrimSpace(first)
+	})
+	cobra.AddTemplateFunc("manual", func(c *cobra.Command) string {
+		return strings.Join(append([]string{"man " + manTitle(c)}, manual(c)...), ", ")
+	})
+	root.SetHelpTemplate("{{about .}}\n\n{{.UsageString}}\nManual: {{manual .}}\n")
 	cobra.AddTemplateFunc("flagUsages", func(f *pflag.FlagSet) string { return flags.Usages(f, min(a.Width, 100)) })
 	usage := root.UsageTemplate()
 	for _, set := range []string{"LocalFlags", "InheritedFlags"} {

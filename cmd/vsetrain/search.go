@@ -18,34 +18,31 @@ import (
 )
 
 type searchOptions struct {
-	Image    string `flag:"image" arg:"ID|FILE" usage:"find captions for the image with this id, or number, or for a picture file"`
+	Image    string `flag:"image" arg:"ID|FILE" usage:"find captions for an image of the split, by id or number, or for a picture file"`
 	K        int    `flag:"k" default:"10" min:"1" usage:"number of results"`
-	Captions int    `flag:"captions" default:"1" min:"0" usage:"captions shown of a found image"`
-	Images   string `flag:"images" arg:"DIR" usage:"DIR of the pictures, whose paths are shown" empty:"images in the folder of the data set"`
-	JSON     bool   `flag:"json" usage:"a JSON object a line for each query"`
+	Captions int    `flag:"captions" default:"1" min:"0" usage:"captions to show for each found image"`
+	Images   string `flag:"images" arg:"DIR" usage:"DIR of the pictures whose paths are shown" empty:"images in the data set's folder"`
+	JSON     bool   `flag:"json" usage:"print one line of JSON for each query"`
 	splitFlag
-	retrievalFlags
-	query string // "-" reads one a line from standard input
+	retrievalFlags `group:"Data and network"`
+	query          string // "-" reads one a line from standard input
 }
 
 func newCmdSearch(a *app) *cobra.Command {
 	return a.command(&searchOptions{}, &cobra.Command{
 		Use:   "search [CHECKPOINT...] QUERY | - | --image ID | --image FILE",
 		Short: "Find images for a caption, or captions for an image",
-		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image
-the captions that fit an image. Every candidate is scored; results show the score, the id of the ids file and
-captions that the found image has in the split.
+		Long: `Find the images of a split that fit a caption best, or the captions that fit
+--image. Results show the score, the id, and captions of the found image.
 
-A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file of a reference repository, as
-for eval; several are an ensemble. Where no --checkpoint is given, the arguments in front of the query that are
-paths name them. The query is tokenised as in training; words that the network does not know are named. With -
-queries are read from standard input, one a line, and answered one after the other with the network loaded once.
---image takes an image of the split, or the file of any picture, whose features are computed with the model that made
-those of the data set.
+A checkpoint is anything that eval takes; several form an ensemble. Without --checkpoint, the arguments before the
+query that are paths name them. The query is tokenised as in training; words that the network does not know are
+named. With -, queries are read from standard input, one per line, and answered one after the other with the network
+loaded once. --image takes an image of the split or any picture file, whose features are computed with the model
+that made the data set's.
 
-` + pairScorers() + ` look at every pair. With --shortlist an embedder (` + embedders() + `) picks
-candidates and the pair scorer orders them. Encodings are kept, and found by the next search with the same weights and
-data.`,
+` + pairScorers() + ` score every pair. With --shortlist, an embedder (` + embedders() + `) picks candidates and the
+pair scorer orders them. Encodings are kept, and the next search with the same weights and data uses them again.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search runs/vseinf-mine --image holiday.jpg --extractor resnet101.onnx

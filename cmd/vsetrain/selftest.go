@@ -16,27 +16,24 @@ import (
 
 type selftestOptions struct {
 	Kind      string   `flag:"device" enum:"cuda|cpu" default:"cuda" usage:"device to test"`
-	Families  []string `flag:"family" arg:"FAMILIES" list:"," usage:"test these kernel FAMILIES only"`
-	Variants  []string `flag:"variant" arg:"VARIANTS" list:"," usage:"test these VARIANTS only: fp32, tf32, bf16, bf16-copies, own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, own-fp32-ranks, own-bf16-ranks, on the processor fp64, fp32-ranks"`
+	Families  []string `flag:"family" arg:"FAMILIES" list:"," usage:"test only these kernel FAMILIES"`
+	Variants  []string `flag:"variant" arg:"VARIANTS" list:"," usage:"test only these VARIANTS: fp32, tf32, bf16, bf16-copies, own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, own-fp32-ranks, own-bf16-ranks; on the CPU fp64, fp32-ranks"`
 	JSON      bool     `flag:"json" usage:"print JSON"`
-	InProcess bool     `flag:"in-process" usage:"test everything in this process; a failure of the GPU ends it"`
+	InProcess bool     `flag:"in-process" usage:"test everything in this process, which a GPU failure ends"`
 	Events    bool     `flag:"events" hidden:"yes" usage:"print a line of JSON for each event, for the process that started this one"`
 }
 
 func newCmdSelftest(a *app) *cobra.Command {
 	return a.command(&selftestOptions{}, &cobra.Command{
 		Use:   "selftest",
-		Short: "Compare every kernel of the GPU with its reference on random data",
-		Long: `Run every kernel family and every form of matrix product of a device on random data of many sizes,
-and compare the results with references in float64 computed on the processor. A line for each family says how
-large the difference was where it came closest to its bound. Around every array lies NaN, which must neither
-leak in nor change. Exit status 1 means that a family failed, or, of a whole selftest, that a kernel for this GPU was
-never launched. It takes a minute or two.
+		Short: "Compare every GPU kernel with its reference",
+		Long: `Run every kernel family and every form of matrix product of a device on random
+data, and compare the results with references in float64. It takes a minute or
+two.
 
-The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (own-...), in reduced precisions too,
-with operands in memory as bfloat16 (-copies), recurrences step by step (-steps), and as two ranks of a job that send
-their values through memory of the host (-ranks). A process whose GPU failed can compute nothing more on it, so each
-variant is tested in a process of its own, and after a failure another one continues after the family that failed.`,
+A line for each family shows the largest difference relative to its bound. Every array is surrounded by NaN, which
+must neither leak in nor change. The exit code is 1 if a family failed or, in a whole selftest, if a kernel for this
+GPU was never launched.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32`,

@@ -28,14 +28,14 @@ import (
 )
 
 type serveOptions struct {
-	Split string `flag:"split" arg:"SPLIT" default:"test" usage:"splits of the data set that can be searched, with commas; the first is the usual one"`
-	retrievalFlags
-	serveAddress `group:"Address"`
-	serveLimits  `group:"Limits"`
-	serveGallery `group:"Changes"`
-	LogFormat    string `flag:"log" enum:"text|json|none" default:"text" usage:"a line for each request on standard error"`
-	Describe     bool   `flag:"openapi" usage:"print the OpenAPI description and end"`
-	cpuProfile   `group:"Profile of the processor"`
+	Split          string `flag:"split" arg:"SPLIT" default:"test" usage:"splits that can be searched, comma-separated; the first is the default of requests"`
+	retrievalFlags `group:"Data and network"`
+	serveAddress   `group:"Address"`
+	serveLimits    `group:"Limits"`
+	serveGallery   `group:"Changes"`
+	LogFormat      string `flag:"log" enum:"text|json|none" default:"text" usage:"log of requests on standard error"`
+	Describe       bool   `flag:"openapi" usage:"print the OpenAPI description and exit"`
+	cpuProfile     `group:"CPU profile"`
 
 	server serve.Options
 }
@@ -64,49 +64,41 @@ func (o *serveOptions) FixedTags(key string) reflect.StructTag {
 // serveAddress says who reaches the server.
 type serveAddress struct {
 	Listen       string   `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT to listen on, port 0 for any" empty:"127.0.0.1 with the first free port from 8430"`
-	TokenFile    string   `flag:"token-file" arg:"FILE" usage:"FILE with the token that requests must bear" empty:"VSETRAIN_TOKEN"`
-	NoToken      bool     `flag:"no-token" not:"token-file" usage:"listen without a token where other machines reach the address"`
-	AllowHosts   []string `flag:"allow-host" arg:"NAME" usage:"host NAME under which the server may be called without a token, beside localhost and addresses"`
-	AllowOrigins []string `flag:"allow-origin" arg:"ORIGIN" usage:"ORIGIN of pages whose scripts may ask from a browser, such as https://search.example.org"`
+	TokenFile    string   `flag:"token-file" arg:"FILE" usage:"FILE with the token that requests must carry" empty:"VSETRAIN_TOKEN"`
+	NoToken      bool     `flag:"no-token" not:"token-file" usage:"require no token even if other machines can reach the address"`
+	AllowHosts   []string `flag:"allow-host" arg:"NAME" usage:"host NAME that requests without a token may use, besides localhost and addresses"`
+	AllowOrigins []string `flag:"allow-origin" arg:"ORIGIN" usage:"ORIGIN of web pages whose scripts may send requests, such as https://search.example.org"`
 	Stdio        bool     `flag:"stdio" not:"listen,token-file,no-token,allow-host,allow-origin" usage:"answer over standard input and output instead of an address"`
 }
 
 // serveLimits bound what requests ask for.
 type serveLimits struct {
-	MaxK     int           `flag:"max-k" min:"1" usage:"images that a request may ask for"`
-	MaxItems int           `flag:"max-items" min:"1" usage:"captions or images that a request may have embedded"`
-	MaxBody  int64         `flag:"max-body" min:"1" usage:"bytes of a request for embeddings"`
-	Queue    int           `flag:"queue" min:"1" usage:"requests in progress; more are answered with status 429"`
-	Timeout  time.Duration `flag:"timeout" above:"0" usage:"time of a request"`
-	Window   time.Duration `flag:"window" default:"2ms" min:"0" max:"1" usage:"how long queries wait for others"`
+	MaxK     int           `flag:"max-k" min:"1" usage:"most images that a request may ask for"`
+	MaxItems int           `flag:"max-items" min:"1" usage:"most captions or images that a request may embed"`
+	MaxBody  int64         `flag:"max-body" min:"1" usage:"most bytes in a request for embeddings"`
+	Queue    int           `flag:"queue" min:"1" usage:"most requests in progress; others get status 429"`
+	Timeout  time.Duration `flag:"timeout" above:"0" usage:"time limit of a request"`
+	Window   time.Duration `flag:"window" default:"2ms" min:"0" max:"1" usage:"how long a query waits for others to share its batch"`
 	Grace    time.Duration `flag:"grace" default:"20s" above:"0" usage:"how long requests in progress may take when the server stops"`
 }
 
 // serveGallery says how images come and go.
 type serveGallery struct {
 	AllowChanges bool          `flag:"allow-changes" usage:"let requests add images to the data set and remove them"`
-	Watch        time.Duration `flag:"watch" min:"0" usage:"how often to look whether the files of the splits have changed; 0s is never"`
+	Watch        time.Duration `flag:"watch" min:"0" usage:"how often to check the files of the splits for changes; 0s is never"`
 }
 
 func newCmdServe(a *app) *cobra.Command {
 	return a.command(&serveOptions{}, &cobra.Command{
 		Use:   "serve CHECKPOINT...",
 		Short: "Answer queries as JSON over HTTP",
-		Long: `Open a trained network, encode the images of a split, and answer queries as JSON over HTTP until
-Ctrl-C or SIGTERM: POST /v1/search finds images for a caption, an embedding or a picture, POST /v1/embed returns
-embeddings of captions, region features and pictures, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest
-(docs/serve.md).
+		Long: `Encode the images of a split with a trained network, and answer queries as JSON
+over HTTP until Ctrl-C or SIGTERM: /v1/search, /v1/embed, /v1/info, /healthz,
+/metrics and /openapi.json.
 
-A checkpoint is what search takes; several are an ensemble. ` + pairScorers() + ` look at every pair of the query and
-an image, so they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
-
-Images may come and go while it answers: on SIGHUP, on POST /v1/reload and with --watch the splits and the token are
-read anew, what is new is embedded beside the old index, and the new one takes its place.
-
-The server listens on 127.0.0.1 unless --listen says otherwise. An address that other machines reach asks for a
-token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the server is told to stop it
-accepts nothing new and finishes the requests in progress. With --stdio it answers the program that started it, and
-nobody else, until the input ends.`,
+A checkpoint is anything that search takes; several form an ensemble.
+` + pairScorers() + ` score every pair of query and image, so they need --shortlist with an
+embedder (` + embedders() + `) that picks the candidates.`,
 		Example: `  vsetrain serve runs/vseinf-f30k-lseh
   vsetrain serve runs/gsmn --shortlist runs/vseinf --shortlist-size 50 --split test,dev
   vsetrain serve runs/vseinf --data data/mine --extractor resnet101.onnx --watch 5s --allow-changes

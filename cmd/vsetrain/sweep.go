@@ -15,13 +15,12 @@ func newCmdSweep(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "sweep",
 		Short: "Search settings: grids, random search, TPE, successive halving",
-		Long: `Train many settings of one sweep file and compare them: plan shows the trials, run trains them
-here, on Slurm or on Kubernetes, status shows how far they are, collect makes tables, the best configuration and
-plots.
+		Long: `Train the settings of a sweep file and compare them: plan shows the trials, run
+trains them here, on Slurm or on Kubernetes, status shows how far they are,
+collect makes tables, plots and the best configuration.
 
-Every trial is a run directory in DIR/trials, named after its settings. There is no server: a sweep that was
-killed continues where it was when it is started again, and several machines with a shared file system may work
-on the same sweep.`,
+Every trial is a run directory in DIR/trials, named after its settings. There is no server: a killed sweep continues
+when it is started again, and several machines with a shared file system can work on the same sweep.`,
 		Example: `  vsetrain sweep plan --config demo
   vsetrain sweep run --config demo`,
 	}, newCmdSweepPlan(a), newCmdSweepRun(a), newCmdSweepStatus(a), newCmdSweepCollect(a), newCmdSweepWorker(a),
@@ -30,8 +29,8 @@ on the same sweep.`,
 
 // sweepFlags are the flags of every command about a sweep.
 type sweepFlags struct {
-	File string `flag:"config,c" arg:"FILE" usage:"sweep FILE (YAML), or the name of a sweep of the program, such as demo"`
-	Dir  string `flag:"dir" arg:"DIR" usage:"folder of the sweep" empty:"dir of the file, or sweeps/NAME after it"`
+	File string `flag:"config,c" arg:"FILE" usage:"sweep FILE (YAML), or a built-in sweep such as demo"`
+	Dir  string `flag:"dir" arg:"DIR" usage:"folder of the sweep" empty:"dir in the file, or sweeps/NAME after the file"`
 }
 
 // extend completes what the flags name, and lets the file be an argument.

@@ -15,7 +15,7 @@ import (
 
 type sweepCollectOptions struct {
 	sweepFlags
-	Out  string `flag:"out" arg:"DIR" usage:"write into DIR" empty:"the folder collect of the sweep"`
+	Out  string `flag:"out" arg:"DIR" usage:"write into DIR" empty:"the sweep's folder collect"`
 	JSON bool   `flag:"json" usage:"print JSON instead of tables"`
 }
 
@@ -23,12 +23,8 @@ func newCmdSweepCollect(a *app) *cobra.Command {
 	return a.command(&sweepCollectOptions{}, &cobra.Command{
 		Use:   "collect",
 		Short: "Make tables, the best configuration and plots of a sweep",
-		Long: `Gather the results of a sweep, done or not: a table with mean and sample standard deviation over
-the seeds, the best point first. Points with the same mean share a rank, and an axis that changed no result is
-named. Into the folder go results.csv and results.json, best.yaml (the configuration
-of the best point, for vsetrain train) and, as .svg and .pdf, a parallel-coordinates plot and the importance of
-the axes: the share of the variance of the points' scores that an axis explains on its own (main effects of an
-analysis of variance, corrected for the number of values).`,
+		Long: `Collect the results of a sweep, finished or not: a table with mean and sample
+standard deviation over the seeds, the best configuration, and plots.`,
 		Example: `  vsetrain sweep collect --config demo
   vsetrain sweep collect --config demo --out tables --json`,
 	})

@@ -15,16 +15,18 @@ import (
 type sweepPlanOptions struct {
 	sweepFlags
 	launcherFlag
-	Output string `flag:"output,o" enum:"table|json|yaml|script" default:"table" usage:"what is printed; yaml is for kubernetes, script for slurm"`
+	Output string `flag:"output,o" enum:"table|json|yaml|script" default:"table" usage:"what to print; yaml is for kubernetes, script for slurm"`
 }
 
 func newCmdSweepPlan(a *app) *cobra.Command {
 	return a.command(&sweepPlanOptions{}, &cobra.Command{
 		Use:   "plan",
 		Short: "Show the trials of a sweep and check their configurations",
-		Long: `Resolve and check the configuration of every trial, look for their data, and list them; nothing is
-written. With --output yaml and --launcher kubernetes the manifest of the Indexed Job is printed, with --output
-script and --launcher slurm the script of the job array.`,
+		Long: `Resolve and check the configuration of every trial, look for its data, and list
+the trials. Nothing is written.
+
+--output yaml with --launcher kubernetes prints the manifest of the Indexed Job, --output script with --launcher
+slurm the script of the job array.`,
 		Example: `  vsetrain sweep plan --config demo
   vsetrain sweep plan --config demo --launcher slurm --output script`,
 	})
@@ -32,7 +34,7 @@ script and --launcher slurm the script of the job array.`,
 
 // launcherFlag puts another launcher over the launcher of the sweep.
 type launcherFlag struct {
-	Launcher string `flag:"launcher" enum:"local|slurm|kubernetes" usage:"launcher instead of that of the sweep"`
+	Launcher string `flag:"launcher" enum:"local|slurm|kubernetes" usage:"launcher to use instead of the sweep's"`
 }
 
 // choose sets the launcher of a sweep where the flag was given.

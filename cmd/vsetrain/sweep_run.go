@@ -19,8 +19,8 @@ import (
 type sweepRunOptions struct {
 	sweepFlags
 	launcherFlag
-	Workers int  `flag:"workers" min:"0" usage:"trials at the same time; 0 is that of the sweep"`
-	Threads int  `flag:"threads" min:"0" usage:"CPU threads of a trial; 0 is that of the sweep, or a share of the processors"`
+	Workers int  `flag:"workers" min:"0" usage:"trials to run at a time; 0 takes the sweep's number"`
+	Threads int  `flag:"threads" min:"0" usage:"CPU threads per trial; 0 takes the sweep's number, or a share of the processors"`
 	Retry   bool `flag:"retry" usage:"try failed trials again"`
 	Apply   bool `flag:"apply" usage:"kubernetes: hand the manifest to kubectl apply"`
 	DryRun  bool `flag:"dry-run" usage:"slurm and kubernetes: write the files, submit nothing"`
@@ -30,14 +30,13 @@ func newCmdSweepRun(a *app) *cobra.Command {
 	return a.command(&sweepRunOptions{}, &cobra.Command{
 		Use:   "run",
 		Short: "Train the trials of a sweep, or continue them",
-		Long: `Train what is left of a sweep. With launcher local, the default, workers trials run at the same
-time on this machine, each a process of its own with its share of the processors, or with a GPU; a terminal
-shows how many are done, the best result so far and the time left. With slurm a job array is submitted, with a
-job that collects after it; with kubernetes the manifest of an Indexed Job is written, and applied with --apply.
+		Long: `Train what is left of a sweep: on this machine (launcher local, the default), as
+a Slurm job array or as an Indexed Job of Kubernetes. The same command continues
+an interrupted sweep.
 
-Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the trials and end with exit code 75; the same command continues them,
-also after a kill. A trial that fails is recorded with its error, the others continue, and the exit code is 1;
---retry tries failed trials again.`,
+Launcher local runs several trials at a time, each in a process of its own with a share of the processors, or with a
+GPU. A terminal shows how many are done, the best result so far and the time left. slurm submits a job array, and a
+job that collects after it. kubernetes writes the manifest, and applies it with --apply.`,
 		Example: `  vsetrain sweep run --config demo --workers 2
   vsetrain sweep run --config demo --launcher slurm --dry-run`,
 	})

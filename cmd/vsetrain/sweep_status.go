@@ -16,15 +16,15 @@ import (
 type sweepStatusOptions struct {
 	sweepFlags
 	JSON  bool          `flag:"json" usage:"print JSON"`
-	Watch time.Duration `flag:"watch" min:"0" usage:"show it again after so long, such as 10s, until the sweep is done"`
+	Watch time.Duration `flag:"watch" min:"0" usage:"repeat after this time, such as 10s, until the sweep is done"`
 }
 
 func newCmdSweepStatus(a *app) *cobra.Command {
 	return a.command(&sweepStatusOptions{}, &cobra.Command{
 		Use:   "status",
 		Short: "Show how far the trials of a sweep are",
-		Long: `Show state, epochs, best metric so far and remaining time of every trial, from the files of the
-sweep; it does not matter whether a worker is running.`,
+		Long: `Show state, epochs, best metric and remaining time of every trial. The command
+reads the files of the sweep, whether or not a worker is running.`,
 		Example: `  vsetrain sweep status --config demo
   vsetrain sweep status --config demo --json`,
 	})

@@ -22,7 +22,7 @@ const lockPatience = time.Minute
 
 type sweepTrialOptions struct {
 	Dir     string `args:"DIR"`
-	Epochs  int    `flag:"epochs" need:"yes" min:"1" usage:"train up to so many epochs"`
+	Epochs  int    `flag:"epochs" need:"yes" min:"1" usage:"train up to this epoch"`
 	Threads int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
 	rankFlags
 }

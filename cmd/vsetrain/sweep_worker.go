@@ -8,7 +8,7 @@ import (
 
 type sweepWorkerOptions struct {
 	sweepFlags
-	Index   int    `flag:"index" default:"-1" min:"-1" usage:"train this trial of the plan only, from 0; -1 is all"`
+	Index   int    `flag:"index" default:"-1" min:"-1" usage:"train only this trial of the plan, from 0; -1 trains all"`
 	Threads int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
 	Job     string `flag:"job" arg:"NAME" empty:"none" usage:"NAME of the job, for status"`
 }
@@ -16,12 +16,10 @@ type sweepWorkerOptions struct {
 func newCmdSweepWorker(a *app) *cobra.Command {
 	return a.command(&sweepWorkerOptions{}, &cobra.Command{
 		Use:   "worker",
-		Short: "Work on a sweep beside others, as the tasks of Slurm and Kubernetes do",
-		Long: `Take one trial after another that nobody works on, until nothing is left. Any number of workers on
-any number of machines may share the folder of a sweep. With --index only that trial of a grid or random search
-is trained.
-
-SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
+		Short: "Train the trials of a sweep, one of several workers",
+		Long: `Train one free trial after another until none is left. Any number of workers on
+any number of machines can share the folder of a sweep. --index trains only that
+trial of a grid or random search.`,
 		Example: `  vsetrain sweep worker --config demo
   vsetrain sweep worker --config paper --index 3 --threads 8`,
 	})

@@ -21,13 +21,9 @@ func newCmdTrack(a *app) *cobra.Command {
 	return a.command(&trackOptions{}, &cobra.Command{
 		Use:   "track RUN...",
 		Short: "Send runs to an MLflow server",
-		Long: `Send settings, metrics and small files of runs to an MLflow tracking server: those that were trained
-without --mlflow, and what a server that was away has not seen. What it has already is not sent again.
-
-RUN is a run directory, or a folder that holds some. The server is that of --mlflow, else that of the configuration
-of the run (track.mlflow), else MLFLOW_TRACKING_URI. MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
-MLFLOW_TRACKING_PASSWORD, sign in. Files need a server that passes them on (mlflow server --serve-artifacts, which is
-its default).`,
+		Long: `Send settings, metrics and small files of runs to an MLflow tracking server:
+runs trained without --mlflow, and what a server missed while it was away. What
+it has is not sent again.`,
 		Example: `  vsetrain track runs/demo --mlflow http://127.0.0.1:5000
   vsetrain track runs --mlflow http://127.0.0.1:5000 --experiment flickr8k
   vsetrain track runs/demo --weights`,

@@ -24,30 +24,32 @@ import (
 
 type trainOptions struct {
 	configFlags `group:"Configuration" alias:"overfit=train.overfit mlflow=track.mlflow"`
-	Run         string   `flag:"run" arg:"DIR" usage:"run DIR" empty:"run.dir of the configuration, or runs/NAME after network and file"`
+	Run         string   `flag:"run" arg:"DIR" usage:"run DIR" empty:"run.dir in the configuration, or runs/NAME after network and file"`
 	Resume      bool     `flag:"resume" not:"auto-resume,dry-run" usage:"continue the run in the run directory"`
-	AutoResume  bool     `flag:"auto-resume" usage:"continue the run in the run directory if there is one, else begin; for jobs that are started again"`
-	DryRun      bool     `flag:"dry-run" not:"seeds" usage:"check everything with a few steps and a validation, and predict time and disk"`
-	Seeds       []uint64 `flag:"seeds" list:"," once:"yes" usage:"train a run for each seed of this LIST, such as 7,8,9"`
-	rankFlags   `group:"Ranks"`
-	cpuProfile  `group:"Profile of the processor"`
+	AutoResume  bool     `flag:"auto-resume" usage:"continue the run in the run directory if there is one, else start one; for jobs that restart"`
+	DryRun      bool     `flag:"dry-run" not:"seeds" usage:"check everything by a few steps and a validation, and estimate time and disk space"`
+	Seeds       []uint64 `flag:"seeds" list:"," once:"yes" usage:"train one run for each seed in LIST, such as 7,8,9"`
+	rankFlags   `group:"Processes and GPUs"`
+	cpuProfile  `group:"CPU profile"`
 }
 
 func newCmdTrain(a *app) *cobra.Command {
 	return a.command(&trainOptions{}, &cobra.Command{
 		Use:   "train",
 		Short: "Train a network",
-		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at each
-epoch end, the best model by M-Recall. The run directory keeps the resolved configuration, the metrics of every logged
-step and validation (metrics.jsonl and TensorBoard events), and the checkpoints last and best. The table of validations
-goes to standard output, progress and warnings to standard error.
+		Long: `Train the network of a configuration and keep its best weights by M-Recall. The
+run directory holds the resolved configuration, the metrics (metrics.jsonl and
+TensorBoard events), and the checkpoints last and best.
 
-Ctrl-C, SIGTERM, SIGUSR1 (which batch systems send before the time of a job is up), SIGHUP (of a terminal that is
-closed) and a closed pipe at the output save the state. --resume continues exactly where it was, also after a kill: then
-at the last validation. A second Ctrl-C ends the program without saving.
+A validation takes place every train.val_step steps and at the end of each epoch. The table of validations goes to
+standard output, progress and warnings to standard error.
 
---gpus and --procs divide each batch among processes; the result is that of one. Processes that torchrun, srun, mpirun,
-mpiexec or an Indexed Job of Kubernetes started are ranks of one training too (docs/distributed.md); vsetrain launch
+Ctrl-C, SIGTERM, SIGUSR1 (which batch systems send before the time of a job is up), SIGHUP (when a terminal closes)
+and a closed pipe at the output save the state. --resume continues exactly there or, after a kill, from the last
+validation. A second Ctrl-C ends the program without saving.
+
+--gpus and --procs divide each batch among processes; the result is the same as with one. Processes started by
+torchrun, srun, mpirun, mpiexec or an Indexed Job of Kubernetes are ranks of one training, too; vsetrain launch
 writes such jobs.
 
 The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 130 after a second

@@ -20,20 +20,20 @@ func (f *deviceFlags) Defaults() { f.Device = device.DefaultOptions() }
 
 // perImageFlag is the flag of the commands that open a data set.
 type perImageFlag struct {
-	PerImage options.PerSplit `flag:"captions-per-image" arg:"N" default:"auto" usage:"captions of one image, or one number for each split such as train=20,test=1; auto reads it from the files"`
+	PerImage options.PerSplit `flag:"captions-per-image" arg:"N" default:"auto" usage:"captions per image: one number, or one per split such as train=20,test=1; auto reads it from the files"`
 }
 
 // weightFlag is the flag of the commands that read files of the reference repositories.
 type weightFlag struct {
-	Set []string `flag:"set" arg:"key=value" usage:"option of the network, such as model.scan.lambda=9, where a file of a reference repository does not tell it"`
+	Set []string `flag:"set" arg:"key=value" usage:"network option, such as model.scan.lambda=9, that a file of a reference repository does not state"`
 }
 
 // trainedFlags are the flags of the commands that apply a trained network to a split.
 type trainedFlags struct {
-	Data string `flag:"data" arg:"DIR" usage:"DIR of the data set" empty:"the one the run was trained on"`
+	Data string `flag:"data" arg:"DIR" usage:"DIR of the data set" empty:"the run's"`
 	perImageFlag
-	Vocab string `flag:"vocab" arg:"FILE" usage:"vocabulary FILE" empty:"the one of the run or of the data set"`
-	Batch int    `flag:"batch" default:"128" min:"1" usage:"images or captions embedded at a time; does not change the result"`
+	Vocab string `flag:"vocab" arg:"FILE" usage:"vocabulary FILE" empty:"the run's or the data set's"`
+	Batch int    `flag:"batch" default:"128" min:"1" usage:"images or captions to embed at a time; does not change the result"`
 	weightFlag
 	deviceFlags
 }
@@ -54,8 +54,8 @@ const cacheLimit = 4 << 30
 
 // cacheFlags say where the commands that retrieve keep encodings.
 type cacheFlags struct {
-	Cache   string `flag:"cache" arg:"DIR" usage:"DIR to keep encodings in" empty:"vsetrain/encoded in the user's cache folder, of 4 GiB at most"`
-	NoCache bool   `flag:"no-cache" not:"cache" usage:"keep no encodings and use none"`
+	Cache   string `flag:"cache" arg:"DIR" usage:"DIR to keep encodings in" empty:"vsetrain/encoded in the user's cache folder, at most 4 GiB"`
+	NoCache bool   `flag:"no-cache" not:"cache" usage:"neither keep nor use encodings"`
 }
 
 // folder returns the cache and its limit, 0 for a folder that was named. Without a home directory there is none.
@@ -75,10 +75,10 @@ func (f *cacheFlags) folder() (dir string, limit int64) {
 
 // retrievalFlags are the flags of the commands that answer queries: networks, and where they keep encodings.
 type retrievalFlags struct {
-	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint; several are an ensemble"`
+	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint; several form an ensemble"`
 	Shortlist   string   `flag:"shortlist" arg:"PATH" usage:"checkpoint of an embedder that picks the candidates"`
 	Depth       int      `flag:"shortlist-size" default:"100" min:"1" usage:"number of candidates it picks"`
-	Extractor   string   `flag:"extractor" arg:"FILE" usage:"model FILE.onnx for pictures" empty:"the recorded one"`
+	Extractor   string   `flag:"extractor" arg:"FILE" usage:"model FILE.onnx for pictures" empty:"the one that data extract recorded"`
 	trainedFlags
 	cacheFlags `group:"Encodings"`
 }

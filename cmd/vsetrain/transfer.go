@@ -12,8 +12,8 @@ import (
 
 type importOptions struct {
 	Checkpoint string `args:"CHECKPOINT"`
-	Out        string `flag:"out" arg:"FILE" usage:"FILE to write" empty:"CHECKPOINT with the ending .safetensors"`
-	Vocab      string `flag:"vocab" arg:"FILE" usage:"vocabulary FILE the weights were trained with, to be recorded"`
+	Out        string `flag:"out" arg:"FILE" usage:"FILE to write" empty:"CHECKPOINT with the extension .safetensors"`
+	Vocab      string `flag:"vocab" arg:"FILE" usage:"vocabulary FILE that the weights were trained with, to record it"`
 	Force      bool   `flag:"force" usage:"replace an existing file"`
 	weightFlag
 }
@@ -22,10 +22,12 @@ func newCmdImport(a *app) *cobra.Command {
 	return a.command(&importOptions{}, &cobra.Command{
 		Use:   "import CHECKPOINT",
 		Short: "Convert a PyTorch checkpoint of a reference repository",
-		Long: `Read a .pth or .pth.tar of a reference repository (both formats of PyTorch; nothing in the file is
-executed) and write its weights as a .safetensors checkpoint, which loads faster and knows its vocabulary and its
-options. A warning names the options that the file does not tell; --set gives and records them. eval and
-train.init_from also read the PyTorch file itself.`,
+		Long: `Read a .pth or .pth.tar file of a reference repository and write its weights as
+a .safetensors checkpoint, which loads faster and records its vocabulary and
+options.
+
+Both formats of PyTorch are read; nothing in the file is executed. A warning names the options that the file does
+not state; --set gives and records them. eval and train.init_from also read the PyTorch file itself.`,
 		Example: `  vsetrain import model_best.pth.tar --vocab data/f30k/vocab.json
   vsetrain import model_best.pth.tar --out vsepp-f30k.safetensors
   vsetrain import scan.pth --set model.network=scan --set model.scan.lambda=4`,

@@ -16,20 +16,16 @@ import (
 
 type verifyOptions struct {
 	Paths  []string `args:"RUN|DATA|FILE" missing:"expected a run, a data set or a file, found no argument"`
-	Record bool     `flag:"record" usage:"take the files of a folder as they are: write its manifest"`
+	Record bool     `flag:"record" usage:"accept the files of a folder as they are, and write its manifest"`
 }
 
 func newCmdVerify(a *app) *cobra.Command {
 	return a.command(&verifyOptions{}, &cobra.Command{
 		Use:   "verify RUN|DATA|FILE...",
-		Short: "Read files completely and say whether they are as they were written",
-		Long: `Read every file of a run, a data set, a sweep or a single file, and compare it with what was noted when
-it was written: the manifest of a data set (vsetrain-manifest.json), the checksums in checkpoints, events,
-configurations and results, and what the last checkpoint of a run says of its log and its other parts. A damaged file
-is named with the block of 1 MiB, or the tensor, that differs; so is a part that is missing or of another run. Exits
-with 1 then. What has no checksum is listed once: files of other programs and of earlier versions.
-
-docs/reliability.md says what is noted where.`,
+		Short: "Check that files are as they were written",
+		Long: `Read all files of runs, data sets and sweeps, or single files, and compare them
+with what was recorded when they were written. Damaged, missing and foreign
+parts are named, and the exit code is 1.`,
 		Example: `  vsetrain verify runs/demo
   vsetrain verify data/f30k runs/*
   vsetrain verify --record data/f30k   # write the manifest of files from elsewhere`,

@@ -17,7 +17,7 @@ type versionOptions struct {
 func newCmdVersion(a *app) *cobra.Command {
 	return a.command(&versionOptions{}, &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and with --json the machine, for bug reports",
+		Short: "Print the version, and with --json the machine",
 		Example: `  vsetrain version
   vsetrain version --json`,
 	})

@@ -21,11 +21,11 @@ type viewOptions struct {
 	Dir    string `args:"DIR"`
 	Listen string `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT to listen on, port 0 for any" empty:"127.0.0.1 with the first free port from 8420"`
 	Open   bool   `flag:"open" usage:"open the page in the browser"`
-	Data   string `flag:"data" arg:"DIR" usage:"DIR of the data set to retrieve from" empty:"the one each run was trained on"`
+	Data   string `flag:"data" arg:"DIR" usage:"DIR of the data set to retrieve from" empty:"each run's"`
 	perImageFlag
-	Images     string   `flag:"images" arg:"DIR" usage:"DIR of pictures, named as the ids of the images" empty:"images in the folder of the data set"`
+	Images     string   `flag:"images" arg:"DIR" usage:"DIR of pictures, named after the image ids" empty:"images in the data set's folder"`
 	Extractor  string   `flag:"extractor" arg:"FILE" usage:"model FILE.onnx for pictures sent to the search page" empty:"the one that 'data extract' recorded"`
-	Hosts      []string `flag:"allow-host" arg:"NAME" usage:"host NAME under which the page may be called, beside localhost and addresses"`
+	Hosts      []string `flag:"allow-host" arg:"NAME" usage:"host NAME that requests may use, besides localhost and addresses"`
 	cacheFlags `group:"Encodings"`
 	deviceFlags
 
@@ -39,14 +39,9 @@ func newCmdView(a *app) *cobra.Command {
 	c := a.command(&viewOptions{}, &cobra.Command{
 		Use:   "view DIR",
 		Short: "Show runs, curves and retrieval as a local web page",
-		Long: `Show the runs in a folder as web pages on this machine: a table of runs, the curves of a run while
-it trains, several runs in one plot with their training efficiency, the trials of a sweep; and what a trained
-network retrieves: a search box, the captions it finds for an image, the rank of every query, the hardest
-mistakes side by side.
-
-DIR holds runs and sweeps, at any depth up to five, or is one run. Apart from encodings, which it caches as
-search does, it writes nothing to disk. It is for one person: it listens on 127.0.0.1 unless --listen says
-otherwise, and whoever reaches the address may read everything it shows. Ctrl-C ends it.`,
+		Long: `Show the runs in a folder as web pages on this machine: tables, curves, sweeps,
+and what a trained network retrieves. DIR holds runs and sweeps, up to five
+levels deep, or is one run.`,
 		Example: `  vsetrain view runs
   vsetrain view runs --data data/f8k --images data/f8k/images --open
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,

@@ -11,9 +11,9 @@ import (
 // Axes says what the axes of an array stand for where they are not the axes of features, [N, R, D] or [N, D], or of one
 // image, [R, D] or [D]. Nothing is guessed: an array of other axes is an error that names the choices (npy.Readings).
 type Axes struct {
-	Squeeze []int `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0"`
+	Squeeze []int `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0" group:"Arrays"`
 	// Grid is "" where there is none; the places of one become regions, [N, H*W, C].
-	Grid string `flag:"grid" enum:"nchw|nhwc" usage:"axes of arrays that hold grids"`
+	Grid string `flag:"grid" enum:"nchw|nhwc" usage:"order of the axes, for arrays that hold grids" group:"Arrays"`
 }
 
 // validate returns an error that names the first field that cannot be used.

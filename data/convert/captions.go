@@ -23,8 +23,8 @@ func init() {
 	register(func(o *Options) *Format {
 		c := CaptionOptions{}
 		own := &struct {
-			IDKey    string `flag:"id-key" arg:"NAME" usage:"key of an image of a .json that holds its id" empty:"cocoid or filename"`
-			Captions int    `flag:"captions" min:"0" usage:"take the first so many captions of each image of a .json; 0 takes all"`
+			IDKey    string `flag:"id-key" arg:"NAME" usage:"key of the image id in a .json" empty:"cocoid or filename" group:"Other sources"`
+			Captions int    `flag:"captions" min:"0" usage:"take only the first N captions of each image in a .json; 0 takes all" group:"Other sources"`
 		}{}
 		return &Format{Kind: ".json",
 			Help: `captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train

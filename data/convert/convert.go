@@ -34,17 +34,17 @@ type Split struct {
 // Target says what is written and where. It is part of the options of TSV and Arrays.
 type Target struct {
 	// Out is a folder, made when missing.
-	Out    string `flag:"out" arg:"DIR|FILE" need:"yes" usage:"output DIR; for a .npy source the output file"`
+	Out    string `flag:"out" arg:"DIR|FILE" need:"yes" usage:"output DIR, or for a .npy source the output FILE"`
 	Splits []Split
 	DType  npy.DType // of the features: npy.F32 or npy.F16
-	Force  bool      `flag:"force" usage:"replace files that exist"`
+	Force  bool      `flag:"force" usage:"replace existing files"`
 
-	Regions int `flag:"regions" min:"0" usage:"regions per image; 0 takes them from the first image"`
-	Dim     int `flag:"dim" min:"0" usage:"feature size; 0 takes it from the source"`
+	Regions int `flag:"regions" min:"0" usage:"regions per image; 0 takes the first image's" group:"Images"`
+	Dim     int `flag:"dim" min:"0" usage:"feature size; 0 takes the source's" group:"Images"`
 	// Without Fit and SkipBroken images of another number of regions, and those that cannot be read, are errors.
-	Fit        bool `flag:"fit" usage:"pad images of fewer regions with zeros and cut those of more"`
-	SkipBroken bool `flag:"skip-broken" usage:"leave out images that cannot be read, and name them"`
-	Distinct   bool `flag:"distinct" usage:"one row for an image that an ids file names once for each caption"`
+	Fit        bool `flag:"fit" usage:"pad images with too few regions with zeros, and cut those with too many" group:"Images"`
+	SkipBroken bool `flag:"skip-broken" usage:"skip images that cannot be read, and name them" group:"Images"`
+	Distinct   bool `flag:"distinct" usage:"write one row for an image that an ids file repeats for each caption" group:"Images"`
 }
 
 // Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when

@@ -33,10 +33,10 @@ type Options struct {
 	Sources    []string `args:"SOURCE"`
 	SplitFlags []string `flag:"split" arg:"NAME[=IDS]" usage:"output split and its ids file"`
 	Type       string   `flag:"dtype" enum:"f32|f16" default:"f32" usage:"type of the stored features"`
-	Features   string   `flag:"features-key" arg:"NAME" usage:"NAME of the features in .npz, if it is none of the usual ones"`
-	Boxes      string   `flag:"boxes-key" arg:"NAME" usage:"NAME of the boxes in .npz, if it is none of the usual ones"`
-	Sizes      string   `flag:"sizes-key" arg:"NAME" usage:"NAME of the picture sizes in .npz, if it is none of the usual ones"`
-	Scale      float64  `flag:"scale" usage:"multiply the numbers of arrays; integers need it, 1 takes them as they are"`
+	Features   string   `flag:"features-key" arg:"NAME" usage:"NAME of the features in .npz, if it is none of the usual ones" group:"Arrays"`
+	Boxes      string   `flag:"boxes-key" arg:"NAME" usage:"NAME of the boxes in .npz, if it is none of the usual ones" group:"Arrays"`
+	Sizes      string   `flag:"sizes-key" arg:"NAME" usage:"NAME of the picture sizes in .npz, if it is none of the usual ones" group:"Arrays"`
+	Scale      float64  `flag:"scale" usage:"factor for the numbers in arrays; integers require it, 1 keeps them as they are" group:"Arrays"`
 	Axes
 	In io.Reader // what - stands for
 }

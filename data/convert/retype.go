@@ -16,7 +16,7 @@ func init() {
 	register(func(o *Options) *Format {
 		var r RetypeOptions
 		own := &struct {
-			Mean bool `flag:"mean" usage:"store the mean of the regions of each image"`
+			Mean bool `flag:"mean" usage:"store the mean of the regions of each image (.npy)" group:"Arrays"`
 		}{}
 		return &Format{Kind: ".npy", File: true,
 			Help: `features to store in another type or with other axes; --out names the new file. --scale multiplies

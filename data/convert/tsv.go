@@ -16,8 +16,8 @@ func init() {
 	register(func(o *Options) *Format {
 		t := TSVOptions{}
 		own := &struct {
-			Source    string `flag:"source-dtype" enum:"f16|f32|f64" usage:"type of the features in a .tsv, where its values do not tell it"`
-			KeepFirst bool   `flag:"keep-first" usage:"of images that a .tsv holds twice with different content keep the first"`
+			Source    string `flag:"source-dtype" enum:"f16|f32|f64" usage:"type of the features in a .tsv, if its values are ambiguous" group:"Other sources"`
+			KeepFirst bool   `flag:"keep-first" usage:"keep the first of two different records of an image in a .tsv" group:"Other sources"`
 		}{}
 		return &Format{Kind: ".tsv", Parts: true, Stdin: true,
 			Help: `base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those

@@ -206,7 +206,7 @@ func TestAttentionPage(t *testing.T) {
 		t.Error("VSE++ has a link to its attention")
 	}
 	if r, text := plain.ask("GET", "/attention?r=one&i=2&c=11", nil); r.StatusCode != 400 ||
-		!strings.Contains(text, "attend to no regions") {
+		!strings.Contains(text, "do not attend to regions") {
 		t.Errorf("%s", r.Status)
 	}
 }

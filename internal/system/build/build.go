@@ -15,6 +15,10 @@ var (
 	commit  = ""
 )
 
+// Homepage is the address of the project, which its owner sets here: the help, man pages, wheels, recipes and the web
+// site of docs/ show it. "" shows none.
+var Homepage = ""
+
 // changes ends the commit of a build whose sources were changed since.
 const changes = "+changes"
 

@@ -120,10 +120,10 @@ func TestHelp(t *testing.T) {
 	}
 	got := Usages(c.Flags(), 0)
 	for _, want := range []string{
-		"      --out DIR          where; empty is out\n      --kind cold|warm   which (default cold)\n",
+		"      --out DIR          where (default: out)\n      --kind cold|warm   which (default cold)\n",
 		"      --k N              how many (default 3)\n", "      --wait TIME        how long (default 2s)\n",
 		"      --dry              only look\n", "      --many WORD        one of many; may be repeated\n",
-		"      --seeds LIST       seeds, with commas between (default 1,2)\n",
+		"      --seeds LIST       seeds; comma-separated (default 1,2)\n",
 		"\nConfiguration:\n  -c, --config FILE   the FILE\n",
 		"      --overfit N     train on so many batches again and again; 0 is all (train.overfit)\n",
 		"      --tensorboard   write TensorBoard event files (run.tensorboard)\n",

@@ -217,10 +217,10 @@ func (v *value) usage() string {
 	if sep := v.tag.Get("list"); v.list && sep == "" {
 		text += "; may be repeated"
 	} else if sep != "" {
-		text += ", with commas between"
+		text += "; comma-separated"
 	}
 	if empty := v.tag.Get("empty"); empty != "" && empty != "yes" {
-		text += "; empty is " + empty
+		text += " (default: " + empty + ")"
 	}
 	return text
 }
