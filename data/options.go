@@ -9,26 +9,26 @@ type Options struct {
 	Dir string `yaml:"dir" doc:"folder of the data set: {train,dev,test}_caps.txt, _ims.npy, _ids.txt"`
 
 	// CaptionsPerImage must agree with what the files say (solveLayout).
-	CaptionsPerImage options.PerSplit `yaml:"captions_per_image" doc:"captions of one image, which the files have to bear out; auto reads it from them"`
+	CaptionsPerImage options.PerSplit `yaml:"captions_per_image" doc:"captions per image, checked against the files; auto reads it from them"`
 
 	// DevCaptions is OpenOptions.DevCaptions.
-	DevCaptions int `yaml:"dev_captions" min:"0" doc:"captions of the dev split that are used, from the first on; 0 is all"`
+	DevCaptions int `yaml:"dev_captions" min:"0" doc:"use only the first N captions of the dev split; 0 uses all"`
 
 	// Vocab is a SCAN JSON or Python pickle vocabulary, or "auto": vocab.json in Dir.
 	Vocab string `yaml:"vocab" doc:"vocabulary file (SCAN JSON or pickle); auto is vocab.json in the data folder"`
 
 	// FeatureDType is the type of the stored image features; "auto" takes it from the file.
-	FeatureDType string `yaml:"feature_dtype" enum:"auto|f32|f16" doc:"type of the stored features; auto reads it from the file, the others insist on it"`
+	FeatureDType string `yaml:"feature_dtype" enum:"auto|f32|f16" doc:"required type of the stored features; auto accepts both"`
 
 	// Semantics is the file of semantic vectors of the training captions that LSEH needs, .npy or comma-separated text;
 	// "auto": train_{svd,bert}.npy, then train_{svd,bert}.txt, in Dir.
 	Semantics string `yaml:"semantics" doc:"semantic vectors of the training captions (lseh); auto is train_svd.npy or .txt (train_bert.* for loss.lseh.semantics bert) in the data folder"`
 
 	// NoiseIndex gives the training captions other images than their own (AttachNoise).
-	NoiseIndex string `yaml:"noise_index" doc:"file (.npy) of the image of each training caption, by which some are wrong; empty leaves every caption its own"`
+	NoiseIndex string `yaml:"noise_index" doc:"file from vsetrain data noise, which gives training captions wrong images; empty gives none"`
 
 	// Mined puts mined negatives into the batches of their anchors (AttachMined).
-	Mined string `yaml:"mined" doc:"file of vsetrain mine, whose negatives come into the batches of their anchors; empty shuffles alone"`
+	Mined string `yaml:"mined" doc:"file from vsetrain mine, whose negatives join the batches of their anchors; empty only shuffles"`
 }
 
 // DefaultOptions returns the options of a data set in the usual layout; only Dir is left to name.

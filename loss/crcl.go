@@ -46,7 +46,7 @@ type crclOptions struct {
 	Temperature float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by"`
 	Momentum    float64 `yaml:"momentum" min:"0" max:"1" doc:"weight alpha of a caption's label so far"`
 	Correction  bool    `yaml:"correction" doc:"labels are averages over the steps; without, each is the match probability of its step"`
-	Labels      string  `yaml:"labels" doc:"last checkpoint of the round before, whose labels are the start; empty starts with 1"`
+	Labels      string  `yaml:"labels" doc:"last checkpoint of the previous round, for its labels; empty starts with 1"`
 }
 
 const (

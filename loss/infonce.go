@@ -37,7 +37,7 @@ var infoNCEConstants = declare("infonce", infoNCEOptions{Temperature: 0.07, Lear
 type infoNCEOptions struct {
 	Temperature float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by, also beside soft labels"`
 	Learn       string  `yaml:"learn" enum:"nothing|log_scale|temperature" doc:"what is learned: log_scale is ln(1/tau) as in CLIP, temperature is tau itself"`
-	Targets     string  `yaml:"targets" enum:"diagonal|same_image" doc:"diagonal: the match alone; same_image: all captions of its image in the batch (infonce alone)"`
+	Targets     string  `yaml:"targets" enum:"diagonal|same_image" doc:"diagonal: only the match; same_image: all captions of its image in the batch (only infonce)"`
 }
 
 // learnedTemperature is the log scale or the temperature, where one is learned.

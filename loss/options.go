@@ -20,7 +20,7 @@ type Options struct {
 
 	// WarmupEpochs is the number of epochs during which LMH and LSEH sum over all violations instead of taking the
 	// hardest; 0 takes the hardest from the first step.
-	WarmupEpochs int `yaml:"warmup_epochs" min:"0" max:"1000000" doc:"epochs that sum all violations before the hardest alone counts (vse-infinity uses 1); 0 is none"`
+	WarmupEpochs int `yaml:"warmup_epochs" min:"0" max:"1000000" doc:"epochs that sum all violations before only the hardest counts (vse-infinity uses 1); 0 is none"`
 
 	LSEH LSEHOptions `yaml:"lseh" doc:"used when name is lseh"`
 	LUWM LUWMOptions `yaml:"luwm" doc:"used when name is luwm"`

@@ -61,7 +61,7 @@ var rclConstants = declare("rcl", rclOptions{Temperature: 0.05, Method: "log", Q
 
 type rclOptions struct {
 	Temperature float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by"`
-	Method      string  `yaml:"method" enum:"log|tan|abs|exp|gce|infonce" doc:"what the probability of a negative costs; infonce counts the matches alone"`
+	Method      string  `yaml:"method" enum:"log|tan|abs|exp|gce|infonce" doc:"what the probability of a negative costs; infonce counts only the matches"`
 	Q           float64 `yaml:"q" above:"0" max:"1" doc:"exponent q of method gce"`
 	Ratio       float64 `yaml:"ratio" above:"0" max:"1" doc:"share of the batch that each row keeps as negatives, drawn for each step; 1 keeps all"`
 }

@@ -60,7 +60,7 @@ type samOptions struct {
 	Weight    float64 `yaml:"weight" min:"0" max:"1000" doc:"weight of the hinges with semantic margins beside lmh"`
 	Divisor   float64 `yaml:"divisor" above:"0" max:"1000" doc:"divisor d of a difference of similarities, to become a margin"`
 	Negatives string  `yaml:"negatives" enum:"random|hardest" doc:"one negative for each anchor: drawn, or the one that scores highest"`
-	Margins   string  `yaml:"margins" enum:"triple|released" doc:"triple: the margin of the anchor, its match and its negative; released: as the code has it"`
+	Margins   string  `yaml:"margins" enum:"triple|released" doc:"triple: the margin of the anchor, its match and its negative; released: as in the released code"`
 }
 
 // One-hot rows [N, N]: the negative caption of each image, the negative image of each caption.

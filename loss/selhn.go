@@ -28,7 +28,7 @@ func init() {
 var selHNConstants = declare("selhn", selHNOptions{Epsilon: 0.01})
 
 type selHNOptions struct {
-	Epsilon float64 `yaml:"epsilon" min:"0" max:"100" doc:"an anchor whose hardest negative is this near to its match takes the mean of its violations"`
+	Epsilon float64 `yaml:"epsilon" min:"0" max:"100" doc:"an anchor whose hardest negative is this close to its match takes the mean of its violations"`
 }
 
 func selHN(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {

@@ -28,8 +28,8 @@ func init() {
 var sigLIPConstants = declare("siglip", sigLIPOptions{Scale: 10, Bias: -10})
 
 type sigLIPOptions struct {
-	Scale float64 `yaml:"scale" min:"1" max:"100" doc:"what scores are multiplied by at first; learned, kept from 1 to 100"`
-	Bias  float64 `yaml:"bias" min:"-1000" max:"1000" doc:"what is added to them at first; learned"`
+	Scale float64 `yaml:"scale" min:"1" max:"100" doc:"initial factor of the scores; learned, kept from 1 to 100"`
+	Bias  float64 `yaml:"bias" min:"-1000" max:"1000" doc:"initial offset of the scores; learned"`
 }
 
 func sigLIP(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {

@@ -43,17 +43,17 @@ func init() {
 
 // CHANOptions are the choices of CHAN.
 type CHANOptions struct {
-	ImageEncoder string  `yaml:"image_encoder" enum:"selfattention|basic|transformer" doc:"on the regions; bert: basic"`
+	ImageEncoder string  `yaml:"image_encoder" enum:"selfattention|basic|transformer" doc:"encoder of the regions; basic with bert"`
 	Axis         string  `yaml:"transformer_axis" enum:"regions|batch" doc:"attend within an image, or across the batch" reference:"+transformer_axis"`
 	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads of the image encoder" reference:"+region_attention_heads"`
 	Coding       string  `yaml:"coding" enum:"vha|tha|vsa" doc:"vha, tha: hard, per word or region; vsa: soft, per region" reference:"coding_type=VHACoding:vha,THACoding:tha,VSACoding:vsa"`
-	Pooling      string  `yaml:"pooling" enum:"lse|mean|max|sum|softmax" doc:"how similarities become a score; bert: mean" reference:"pooling_type=LSEPooling:lse,MeanPooling:mean,MaxPooling:max,SumPooling:sum,SoftmaxPooling:softmax"`
+	Pooling      string  `yaml:"pooling" enum:"lse|mean|max|sum|softmax" doc:"how similarities become a score; mean with bert" reference:"pooling_type=LSEPooling:lse,MeanPooling:mean,MaxPooling:max,SumPooling:sum,SoftmaxPooling:softmax"`
 	Alpha        float64 `yaml:"alpha" min:"0.0125" max:"1000" doc:"temperature of coding vsa" reference:"alpha"`
 	Beta         float64 `yaml:"beta" min:"0.0125" max:"1000" doc:"temperature of pooling lse and softmax" reference:"belta"`
 
 	SizeAugment bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training" reference:"+drop"`
-	MaskPadding bool `yaml:"mask_padding" doc:"attend to no dropped region in training; false as published"`
-	NoImgNorm   bool `yaml:"no_imgnorm" doc:"leave the regions without L2 normalisation" reference:"no_imgnorm"`
+	MaskPadding bool `yaml:"mask_padding" doc:"mask dropped regions in training; false as published"`
+	NoImgNorm   bool `yaml:"no_imgnorm" doc:"do not L2-normalise the regions" reference:"no_imgnorm"`
 }
 
 const chanEps = 1e-8

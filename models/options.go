@@ -20,7 +20,7 @@ type Options struct {
 
 	// WordInit is read by whoever begins a run, as Bert.Dir is.
 	WordInit   string `yaml:"word_init" json:"-" doc:"file of pretrained word vectors (gru, bigru): GloVe, word2vec or fastText text, or NAME.npy with NAME.words.txt; empty draws them"`
-	WordFrozen bool   `yaml:"word_frozen" json:",omitempty" doc:"keep the word vectors as they start (gru, bigru)"`
+	WordFrozen bool   `yaml:"word_frozen" json:",omitempty" doc:"keep the initial word vectors (gru, bigru)"`
 
 	Bert   BertOptions   `yaml:"bert" doc:"used when text_encoder is bert"`
 	VSEPP  VSEPPOptions  `yaml:"vsepp"`
@@ -72,11 +72,11 @@ func encoderDoc(networks []string) string {
 type BertOptions struct {
 	// Dir is read by whoever begins a run; a checkpoint does not keep it.
 	Dir  string `yaml:"dir" json:"-" doc:"folder of the pretrained encoder, as Hugging Face's bert-base-uncased: vocab.txt and model.safetensors or pytorch_model.bin"`
-	Init string `yaml:"init" json:"-" enum:"pretrained|random" doc:"first weights of the encoder: those in dir, or random (dir then needs vocab.txt only)"`
+	Init string `yaml:"init" json:"-" enum:"pretrained|random" doc:"initial weights of the encoder: from dir, or random (dir then needs only vocab.txt)"`
 
 	Layers       int     `yaml:"layers" min:"1" max:"1000" doc:"layers"`
 	Hidden       int     `yaml:"hidden" min:"1" max:"65536" doc:"size of a hidden state"`
-	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads; hidden is a multiple" reference:"+num_attention_heads"`
+	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads; must divide hidden" reference:"+num_attention_heads"`
 	Intermediate int     `yaml:"intermediate" min:"1" max:"1000000" doc:"size of the inner layer"`
 	Positions    int     `yaml:"positions" min:"3" max:"65536" doc:"longest caption in word pieces, [CLS] and [SEP] included; longer ones are cut"`
 	Dropout      float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of embeddings, attention and both branches in training; 0 turns it off"`

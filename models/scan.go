@@ -42,8 +42,8 @@ type SCANOptions struct {
 	LambdaLSE float64 `yaml:"lambda_lse" above:"0" max:"80" doc:"factor of aggregate lse; 6, i2t 5 on Flickr30K and 20 on MS-COCO" reference:"lambda_lse"`
 
 	WeightNorm bool `yaml:"weight_norm" doc:"image layer g·v/‖v‖ with one length for the whole matrix"`
-	NoImgNorm  bool `yaml:"no_imgnorm" doc:"leave the regions without L2 normalisation" reference:"no_imgnorm"`
-	NoTxtNorm  bool `yaml:"no_txtnorm" doc:"leave the words without L2 normalisation" reference:"no_txtnorm"`
+	NoImgNorm  bool `yaml:"no_imgnorm" doc:"do not L2-normalise the regions" reference:"no_imgnorm"`
+	NoTxtNorm  bool `yaml:"no_txtnorm" doc:"do not L2-normalise the words" reference:"no_txtnorm"`
 }
 
 const scanEps = 1e-8

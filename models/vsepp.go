@@ -39,7 +39,7 @@ func init() {
 type VSEPPOptions struct {
 	Measure   string `yaml:"measure" enum:"cosine|order" doc:"similarity: cosine, or order embeddings -|max(0, c - i)|" reference:"measure"`
 	UseAbs    bool   `yaml:"use_abs" doc:"take the absolute value of both embeddings" reference:"use_abs"`
-	NoImgNorm bool   `yaml:"no_imgnorm" doc:"leave the image embedding without L2 normalisation" reference:"no_imgnorm"`
+	NoImgNorm bool   `yaml:"no_imgnorm" doc:"do not L2-normalise the image embedding" reference:"no_imgnorm"`
 }
 
 type vsepp struct {

@@ -35,7 +35,7 @@ type VSRNOptions struct {
 	Mode            string `yaml:"mode" enum:"f30k|coco" doc:"f30k ends in a batch norm (Flickr30K, Flickr8K, IAPR TC-12); coco normalises the regions first instead"`
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
-	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
+	Caption         bool   `yaml:"caption" doc:"also train the captioning branch"`
 	Hidden          int    `yaml:"caption_hidden" min:"1" max:"65536" doc:"values of a hidden state of the captioning branch; 512 as published (dim_hidden)" reference:"+dim_hidden"`
 	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
 	// decoder.

@@ -12,41 +12,41 @@ type Options struct {
 	Epochs int `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
 	Batch  int `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
 	// MicroBatch is how many of the pairs of a batch are computed at once (Divide).
-	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"compute so many pairs of a batch at a time, or with a network that scores pairs so many captions with all images, with the loss and gradient of the whole batch; 0 is all"`
+	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"pairs of a batch to compute at a time (of a network that scores pairs: captions, with all images), with the loss and gradient of the whole batch; 0 takes all"`
 
-	ValStep int `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
+	ValStep int `yaml:"val_step" min:"0" max:"1000000000" doc:"steps between validations, besides those at the end of each epoch; 0 validates only there"`
 	// ValGap leaves out a validation that comes few steps after another, as those of an epoch end may.
-	ValGap       int    `yaml:"val_gap" min:"0" max:"1000000000" doc:"leave out a validation that comes fewer steps than this after the last one or the start, except at the end of training; 0 leaves out none"`
+	ValGap       int    `yaml:"val_gap" min:"0" max:"1000000000" doc:"skip a validation fewer steps than this after the last one or the start, except at the end of training; 0 skips none"`
 	ValPrecision string `yaml:"val_precision" enum:"auto|same" doc:"auto scores pairs in bf16 first when training in fp32 on a CPU, and in fp32 if that can change a rank; same scores all in device.precision"`
-	LogStep      int    `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`
+	LogStep      int    `yaml:"log_step" min:"0" max:"1000000000" doc:"steps between log lines of loss and times; 0 logs only validations"`
 	Shuffle      bool   `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
 	// DropLast leaves out the last batch of an epoch when it is smaller than Batch.
 	DropLast bool `yaml:"drop_last" doc:"leave out an incomplete last batch (vse-infinity does)"`
 
 	// InitFrom names a run directory or checkpoint whose weights are the start; empty draws new weights.
-	InitFrom string `yaml:"init_from" doc:"run directory, folder of export --hub or checkpoint to take the initial weights from; empty draws new ones"`
+	InitFrom string `yaml:"init_from" doc:"run directory, folder of export --hub or checkpoint with the initial weights; empty draws them"`
 
 	// Best is the validation score that decides the best checkpoint.
 	Best string `yaml:"best" enum:"m_recall|4recalls" doc:"score of the best checkpoint: m_recall of all six recalls, 4recalls leaves out R@10 as VSRN does"`
 
 	// Keep is how many of the best validations have a checkpoint of their own beside best and last; 1 is none.
-	Keep int `yaml:"keep" min:"1" max:"1000" doc:"keep the checkpoints of so many best validations (step-N); 1 keeps best alone"`
+	Keep int `yaml:"keep" min:"1" max:"1000" doc:"number of best validations whose checkpoints are kept (step-N); 1 keeps only best"`
 
 	// Overfit trains on the first so many batches again and again, and validates on them: what a network that is wired
 	// rightly learns by heart.
-	Overfit int `yaml:"overfit" min:"0" max:"1000000" doc:"train on so many batches again and again; 0 is all"`
+	Overfit int `yaml:"overfit" min:"0" max:"1000000" doc:"train only on the first N batches, again and again; 0 takes all"`
 
 	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
-	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after so many validations without a better score; 0 is off"`
+	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after this many validations without a better score; 0 is off"`
 
 	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin,
 	// after which the run ends with an explanation; 0 never.
-	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"after so many steps with all scores alike (loss = 2 batch margin) do what on_collapse says; 0 is off"`
+	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"steps with all scores alike (loss = 2 batch margin) before on_collapse applies; 0 is off"`
 	// OnCollapse: recalls were seen to rise while VSE++ stood on this plateau, so the default is a warning.
-	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and trains on, stop ends the run"`
+	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and continues, stop ends the run"`
 
 	// MaxSteps ends training after that many steps; 0 is no limit.
-	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after so many steps; 0 is no limit"`
+	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after this many steps; 0 is no limit"`
 }
 
 // EncodeBatch is how many images or captions are encoded at a time.
@@ -95,7 +95,7 @@ type OptimOptions struct {
 	CosineEnd    float64 `yaml:"cosine_end" min:"0" max:"1" doc:"factor of lr at the end of the cosine"`
 
 	// WarmupSteps: see LearningRate. The warm-up of a loss, loss.warmup_epochs, is another.
-	WarmupSteps int `yaml:"warmup_steps" min:"0" max:"1000000000" doc:"steps in which the rate rises to lr; 0 is none"`
+	WarmupSteps int `yaml:"warmup_steps" min:"0" max:"1000000000" doc:"steps over which the rate rises to lr; 0 is none"`
 
 	// Clip is the largest global L2 norm of the gradients; 0 does not clip.
 	Clip        float64    `yaml:"clip" min:"0" max:"1e9" doc:"largest global L2 norm of the gradients; 0 is no clipping"`
@@ -104,8 +104,8 @@ type OptimOptions struct {
 	Eps         float64    `yaml:"eps" above:"0" max:"1" doc:"term that keeps the denominator from zero"`
 	EMA         float64    `yaml:"ema" min:"0" below:"1" doc:"decay of a moving average of the weights; 0 keeps none"`
 	// ReduceDtype is what ranks send gradients as; processors add them in float32.
-	ReduceDtype string `yaml:"reduce_dtype" enum:"fp32|bf16" doc:"of gradients that ranks sum: bf16 sends half the bytes and rounds each to 8 bits (relative error at most 1/256); one rank sends none"`
-	LegacyEps   bool   `yaml:"legacy_eps" doc:"put eps before the bias correction, as PyTorch up to 1.2"`
+	ReduceDtype string `yaml:"reduce_dtype" enum:"fp32|bf16" doc:"type of the gradients that ranks exchange: bf16 sends half the bytes, rounded to 8 bits (relative error at most 1/256)"`
+	LegacyEps   bool   `yaml:"legacy_eps" doc:"apply eps before the bias correction, as PyTorch did up to 1.2"`
 }
 
 // BF16 is the value of OptimOptions.ReduceDtype that halves the bytes.

@@ -172,7 +172,7 @@ func (a *app) watch(c *cobra.Command) {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.started = true
 			if a.Quiet && a.Verbose {
-				return usagef("--quiet and --verbose exclude each other; leave one out")
+				return usagef("--quiet and --verbose cannot be used together; leave one out")
 			}
 			switch v := a.getenv(runfs.LockVariable); v {
 			case "", runfs.LockOn:

@@ -150,7 +150,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	}
 	if r.Recorded > 0 && r.Replayed == 0 || r.GPUMemory != nil && r.GPUMemory.CallByCall != "" &&
 		cfg.Device.Capture != "never" {
-		a.warn(errors.New("no step ran as a recorded CUDA graph, so its time is that of starting every kernel: " +
+		a.warn(errors.New("no step ran as a recorded CUDA graph, so its time includes starting every kernel: " +
 			r.GPUMemory.CallByCall))
 	}
 	if o.JSON {

@@ -42,7 +42,7 @@ func (o *benchOptions) runProfile(ctx context.Context, a *app, bars *phases) err
 			return err
 		}
 	}
-	a.Printf("\nThe step took %.1f ms, mean of %d. MB are those of the values that a kernel is given, GFLOP those "+
+	a.Printf("\nThe step took %.1f ms, mean of %d. MB counts the values that a kernel is given, GFLOP the arithmetic "+
 		"of its\nproducts. The limits were measured before: %.0f GB/s of memory copied, %.0f GFLOP/s of a large "+
 		"product.\n", p.StepMS, o.Steps, p.Memory/1e9, p.Products/1e9)
 	return nil

@@ -83,7 +83,7 @@ func (o *configListOptions) run(_ context.Context, a *app) error {
 		return printJSON(a, lines)
 	}
 	if len(lines) == 0 {
-		return usagef("no preset has all of that; vsetrain config list without filters shows the %d that there are",
+		return usagef("no preset matches; vsetrain config list without filters shows all %d",
 			len(config.Presets()))
 	}
 	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs",

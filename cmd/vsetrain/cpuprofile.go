@@ -27,7 +27,7 @@ func (p cpuProfile) profiled(run func() error) error {
 		_, err = io.ReadFull(old, magic)
 		old.Close()
 		if err != nil || string(magic) != "\x1f\x8b" { // of gzip
-			return fmt.Errorf("--cpuprofile: %s is no profile: choose another name, or move the file away",
+			return fmt.Errorf("--cpuprofile: %s is not a profile: choose another name, or move the file away",
 				p.CPUProfile)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -210,6 +210,6 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 		a.Printf("left out: %v\n", b)
 	}
 	if n := len(r.Broken); n > 0 {
-		a.Printf("%s left out; captions of such images have to go too\n", ui.Count(n, "broken image"))
+		a.Printf("%s left out; remove the captions of such images, too\n", ui.Count(n, "broken image"))
 	}
 }

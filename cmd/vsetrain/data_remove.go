@@ -96,7 +96,7 @@ type dataFoldOptions struct {
 func newCmdDataFold(a *app) *cobra.Command {
 	return a.command(&dataFoldOptions{}, &cobra.Command{
 		Use:   "fold DIR --split NAME --out DIR",
-		Short: "Write the files of a gallery anew, without what was removed",
+		Short: "Write the files of a gallery without removed images",
 		Long: `Write features, ids, boxes and sizes of a gallery to another folder, with all
 additions and removals applied: plain files for other programs, without
 {split}_changes.bin.`,

@@ -25,7 +25,7 @@ func (o *doctorOptions) runGPU(a *app) error {
 	lib, blas := driver.Search("/", a.getenv)
 	nvml := driver.SearchNVML("/", a.getenv)
 	check := gpuCheck{Libraries: []driver.Library{lib, blas, nvml}}
-	err := fmt.Errorf("no GPU to look at: %s", lib.Missing())
+	err := fmt.Errorf("no GPU to check: %s", lib.Missing())
 	for _, path := range lib.Paths() {
 		// the driver's own folder of compiled kernels is in the environment of the process once it is open
 		check.GPU, err = measure.GPU(measure.Request{Driver: path, BLAS: blas.Paths(), NVML: nvml.Paths(),
@@ -97,7 +97,7 @@ func printGPU(a *app, r *measure.Report, blas driver.Library) {
 	line("kernels", "%d in %d files in %.2f s, the slowest file %s with %.2f s; %s", c.Kernels, c.Files, c.Seconds,
 		c.Slowest, c.Longest, kept)
 	line("", "kept in %s; a training loads only files it uses, when it uses them",
-		cmp.Or(c.Cache, "nowhere: every command compiles them anew"))
+		cmp.Or(c.Cache, "nowhere: every command compiles them again"))
 	for i, x := range r.Rates {
 		name := ""
 		if i == 0 {
@@ -121,6 +121,6 @@ func printGPU(a *app, r *measure.Report, blas driver.Library) {
 		a.Printf("%s %s\n", a.Paint(ui.Yellow, "warning:"), w)
 	}
 	if r.Emulated {
-		a.Printf("\nThis GPU is emulated on the processor: no time and no rate above means anything.\n")
+		a.Printf("\nThis GPU is emulated on the processor: the times and rates above mean nothing.\n")
 	}
 }

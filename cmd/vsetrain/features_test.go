@@ -48,8 +48,8 @@ func TestWhoseFeatures(t *testing.T) {
 	for _, c := range []struct{ run, gallery, origin, text string }{
 		{"a", "", "same", ""},
 		{"a", "w", "same", ""},
-		{"a", "g", "unknown", "nothing says that the features of g/test_ims.npy were made by the model of those that"},
-		{"a", "other", "unknown", "(these are of b.onnx (SHA-256 bbbbbbbbbbbb), of those there is no record)"},
+		{"a", "g", "unknown", "there is no record that the features of g/test_ims.npy and the training features of"},
+		{"a", "other", "unknown", "(the former are of b.onnx (SHA-256 bbbbbbbbbbbb), the latter have no record)"},
 		{"known", "", "same", ""},
 		{"known", "same", "same", ""},
 		{"known", "g", "unknown", "(those are of a.onnx (SHA-256 aaaaaaaaaaaa), these have no record)"},

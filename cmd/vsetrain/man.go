@@ -46,7 +46,7 @@ SOURCE_DATE_EPOCH, if set, is the date of the pages.`,
 // pages are the pages of docs/ that describe the commands, and all below them.
 var pages = map[string]string{"vsetrain": "README", "average": "training", "bench": "performance",
 	"completion": "install", "config": "networks", "data": "data", "data noise": "losses", "doctor": "cuda",
-	"embed": "search", "eval": "reproduce statistics", "export": "onnx python", "import": "reproduce",
+	"embed": "search", "eval": "evaluation reproduce", "export": "onnx python", "import": "reproduce",
 	"launch": "distributed", "lr-range": "training", "man": "install", "mine": "losses", "precompute-bert": "losses",
 	"precompute-svd": "losses", "quickstart": "tutorial", "report": "reports", "search": "search",
 	"selftest": "cuda", "serve": "serve", "sweep": "sweeps", "track": "training", "train": "training",
@@ -92,7 +92,7 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 		case err != nil:
 			return err
 		case !strings.HasPrefix(string(b), p.head):
-			return fmt.Errorf("%s is no man page that vsetrain wrote: choose another folder, or move the file away",
+			return fmt.Errorf("%s is not a man page of vsetrain: choose another folder, or move the file away",
 				path)
 		}
 	}

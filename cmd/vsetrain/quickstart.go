@@ -123,7 +123,7 @@ func (o *quickstartOptions) train(ctx context.Context, a *app, dir string) error
 	if there, err := runfs.Exists(filepath.Join(run, "checkpoints", "best.safetensors")); err != nil {
 		return err
 	} else if there {
-		a.Printf("%s is there from an earlier call; remove it to train anew\n", run)
+		a.Printf("%s exists from an earlier call; remove it to train again\n", run)
 		return nil
 	}
 	return a.step(ctx, "train", "--config", "demo", "--run", run, "--auto-resume", "--set", "data.dir="+dir, "--set",
@@ -151,8 +151,8 @@ func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptio
 		page.Dir = o.Checkpoint
 		return nil
 	}
-	a.Warnf("no --checkpoint: the network is trained on drawn pictures, so that it knows their colours and shapes " +
-		"alone")
+	a.Warnf("no --checkpoint: the network is trained on drawn pictures and knows only their colours and " +
+		"shapes")
 	return o.drawn(ctx, a, extract)
 }
 

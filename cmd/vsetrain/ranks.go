@@ -67,7 +67,7 @@ func (o *rankFlags) checkGPUs(a *app) error {
 	if !strings.Contains(o.GPUs, ",") {
 		n := o.numbers[0]
 		if n == 0 {
-			return usagef("--gpus: expected at least 1 GPU, found 0; for GPU 0 alone set device.index=0")
+			return usagef("--gpus: expected at least 1 GPU, found 0; for only GPU 0, set device.index=0")
 		}
 		for o.numbers = nil; len(o.numbers) < n; {
 			o.numbers = append(o.numbers, len(o.numbers))

@@ -251,7 +251,7 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 		q := evaluate.Request{Data: o.Data, PerImage: o.PerImage, Judgements: o.Judgements, Diagnose: o.Diagnose,
 			Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
-			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
+			a.Errorf("%s has no validation yet, so no best weights: the test recalls omit it", r.Dir)
 			continue
 		}
 		if err := r.MeasureTest(ctx, q); err != nil {

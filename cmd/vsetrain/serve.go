@@ -242,10 +242,10 @@ func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
 	}
 	if !o.NoToken {
 		l.Close()
-		return nil, usagef("--listen %s is not the loopback address: everybody who reaches it could search; name a "+
+		return nil, usagef("--listen %s is not the loopback address: anyone who can reach it could search; name a "+
 			"token with --token-file or VSETRAIN_TOKEN, or say --no-token", o.Listen)
 	}
-	o.warn(a, s, fmt.Errorf("--listen %s is not the loopback address: everybody who reaches it may search, and read "+
+	o.warn(a, s, fmt.Errorf("--listen %s is not the loopback address: anyone who can reach it may search, and read "+
 		"captions and ids", o.Listen))
 	return l, nil
 }

@@ -160,7 +160,7 @@ func TestServeTold(t *testing.T) {
 		}
 		said = append(said, l.Msg+l.Signal)
 	}
-	if !strings.HasPrefix(said[1], "nothing says that the features of ") {
+	if !strings.HasPrefix(said[1], "there is no record that the features of ") {
 		t.Errorf("%q", said[1])
 	}
 	if got := strings.Join(said[2:], " "); got != want+"stopping"+syscall.SIGTERM.String() {

@@ -53,13 +53,13 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 	}
 	resultTable(a, plan, c)
 	if c.Failed+c.Left > 0 {
-		a.Printf("not all there: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
+		a.Printf("incomplete: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
 	}
 	if n := len(c.Best()); n > 1 {
 		a.Printf("%d points are equal, with the best %s, %.2f\n", n, c.Metric, c.Rows[0].Mean)
 	}
 	for _, axis := range c.NoEffect {
-		a.Printf("%s had no effect: points that differ in it alone have the same %s\n", axis, c.Metric)
+		a.Printf("%s had no effect: points that differ only in it have the same %s\n", axis, c.Metric)
 	}
 	for _, x := range c.Importance {
 		if slices.Contains(c.NoEffect, x.Axis) {

@@ -133,13 +133,13 @@ func planTable(a *app, plan *sweep.Plan) {
 	a.Printf("%s: %s x %s, metric %s, folder %s\n", d.Method, ui.Count(plan.Points, "point"),
 		ui.Count(len(d.Seeds), "seed"), d.Metric, d.Dir)
 	if plan.Duplicates > 0 {
-		a.Printf("%d combinations left out: their settings are those of an earlier one\n", plan.Duplicates)
+		a.Printf("%d combinations skipped: their settings are the same as an earlier one's\n", plan.Duplicates)
 	}
 	if rest := plan.Points - len(plan.Trials)/len(d.Seeds); rest > 0 {
 		a.Printf("%d further points depend on the results of these\n", rest)
 	}
 	if d.Method == sweep.ASHA {
-		a.Printf("rungs of %s epochs; one point in %d goes on to the next\n", strings.Trim(fmt.Sprint(d.Rungs), "[]"),
+		a.Printf("rungs of %s epochs; one point in %d continues to the next\n", strings.Trim(fmt.Sprint(d.Rungs), "[]"),
 			d.Factor)
 	}
 }

@@ -103,7 +103,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	slots := l.Parallel()
 	threads := cmp.Or(l.Threads, max(runtime.GOMAXPROCS(0)/slots, 1))
 	ctx, stop := a.saving(ctx, func() {
-		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with " +
+		a.Errorf("stopped at once; running trials save their own state, and the same command continues " +
 			"them")
 	})
 	defer stop()

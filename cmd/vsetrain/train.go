@@ -215,12 +215,12 @@ func (v *trainView) abandon() {
 	dir := v.dir
 	switch n := v.saved.Load(); {
 	case n == nowhere:
-		v.Errorf("ended at once; nothing had been trained")
+		v.Errorf("stopped at once; nothing was trained")
 		return
 	case n == 0:
-		v.Errorf("ended at once: nothing is saved; vsetrain train --resume --run %s starts at step 0", dir)
+		v.Errorf("stopped at once: nothing is saved; vsetrain train --resume --run %s starts at step 0", dir)
 	default:
-		v.Errorf("ended at once: not saved since step %d; vsetrain train --resume --run %s goes on there", n, dir)
+		v.Errorf("stopped at once: not saved since step %d; vsetrain train --resume --run %s continues there", n, dir)
 	}
 	runfs.Clean(dir)
 }
@@ -247,7 +247,7 @@ func (v *trainView) Started(p training.Plan) {
 		v.Printf("%s\n%s\n", p.Memory, p.Memory.Steps())
 	}
 	if p.MicroBytes > 0 {
-		v.Printf("micro-batches of %s: a step takes %s of memory beside the weights and their optimiser\n",
+		v.Printf("micro-batches of %s: a step takes %s of memory besides weights and optimiser\n",
 			ui.Count(v.cfg.Train.MicroBatch, "pair"), ui.Bytes(p.MicroBytes))
 	}
 	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"),
@@ -255,7 +255,7 @@ func (v *trainView) Started(p training.Plan) {
 		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), p.Pairs,
 		ui.Count(p.Epochs, "epoch"))
 	if c := p.Coverage; c[0].Unknown+c[1].Unknown > 0 {
-		v.Printf("words that the vocabulary lacks: %.1f %% in the training captions, %.1f %% in those of validation\n",
+		v.Printf("words missing from the vocabulary: %.1f %% in training captions, %.1f %% in validation captions\n",
 			c[0].Percent(), c[1].Percent())
 	}
 	if n := v.cfg.Train.Overfit; n > 0 {

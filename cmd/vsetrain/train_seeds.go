@@ -54,7 +54,7 @@ func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
 		case errors.Is(err, train.ErrInterrupted):
 			return &codedError{fmt.Errorf("seed %d: %w: %s", r.seed, err, again), exitInterrupted}
 		case err != nil:
-			return fmt.Errorf("seed %d: %w\n%s of %s are complete; when the cause is removed: %s", r.seed, err,
+			return fmt.Errorf("seed %d: %w\n%s of %s are complete; once the cause is fixed: %s", r.seed, err,
 				ui.Count(i, "run"), ui.Count(len(runs), "seed"), again)
 		}
 		printOutcome(a, r.cfg, out.Position, r.dir)
@@ -83,7 +83,7 @@ func (o *trainOptions) seedRuns(a *app) (runs []seedRun, base string, err error)
 			}
 		}
 		if from == "" {
-			return nil, "", fmt.Errorf("%s: no run to resume, nor one of the other seeds; begin with --config FILE",
+			return nil, "", fmt.Errorf("%s: no run to resume, nor one of the other seeds; start with --config FILE",
 				seedDir(base, o.Seeds[0]))
 		}
 	}

@@ -151,7 +151,7 @@ func unknownCommand(c *cobra.Command, word string) error {
 func canWrite(files ...string) error {
 	for _, file := range files {
 		if st, err := os.Stat(filepath.Dir(file)); file != "" && file != "-" && (err != nil || !st.IsDir()) {
-			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
+			return fmt.Errorf("cannot write %s: %s is not a folder; create it first", file, filepath.Dir(file))
 		}
 	}
 	return nil

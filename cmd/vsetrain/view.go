@@ -75,7 +75,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		if name, err := os.Hostname(); err == nil && name != "" {
 			o.Hosts = append(o.Hosts, name)
 		}
-		a.Warnf("--listen %s is not the loopback address: everybody who reaches it may read the runs, captions and "+
+		a.Warnf("--listen %s is not the loopback address: anyone who can reach it may read the runs, captions and "+
 			"pictures", o.Listen)
 	}
 	cache, limit := o.folder()

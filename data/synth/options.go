@@ -25,7 +25,7 @@ type Options struct {
 	Images           bool      `yaml:"images" doc:"also draw every scene as a PNG"` // images/{id}.png and id_mapping.json
 	// ImagesOf are the splits whose scenes are drawn where Images is false.
 	ImagesOf []string `yaml:"images_of" enum:"train|dev|test|testall" list:"," arg:"SPLITS" not:"images" doc:"also draw the scenes of these SPLITS as PNGs"`
-	Force    bool     `yaml:"force" doc:"replace a data set that is already there"`
+	Force    bool     `yaml:"force" doc:"replace an existing data set"`
 	Threads  int      `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; never changes the result"`
 }
 

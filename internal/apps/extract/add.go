@@ -113,7 +113,7 @@ func (t *target) writeBoxes(to io.Writer, x *Extractor, n data.NewImage) error {
 		return nil
 	}
 	if !x.HasBoxes() {
-		return fmt.Errorf("%s: the output is no grid, and the images of the gallery have boxes", x.Model)
+		return fmt.Errorf("%s: the output is not a grid, and the images of the gallery have boxes", x.Model)
 	}
 	return binary.Write(to, binary.LittleEndian, x.Boxes(int(n.Width), int(n.Height)))
 }

@@ -214,7 +214,7 @@ func (x *Extractor) features(in []float32, n int) ([]float32, error) {
 	}
 	for i, v := range y.Values {
 		if v != v || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("%s: value %d of the output is %v; is the preprocessing that of the model?", x.Model,
+			return nil, fmt.Errorf("%s: value %d of the output is %v; does the preprocessing match the model?", x.Model,
 				i, v)
 		}
 	}

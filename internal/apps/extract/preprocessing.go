@@ -19,7 +19,7 @@ type Preprocessing struct {
 
 	Resize  int        `yaml:"resize" min:"1" max:"4096" doc:"size in pixels that pictures are brought to"`
 	Fit     string     `yaml:"fit" enum:"shorter|stretch" doc:"shorter: resize is the shorter side, the rest is cropped; stretch: both sides"`
-	Crop    int        `yaml:"crop" min:"0" max:"4096" doc:"side of the square that is cut from the middle; 0 cuts nothing, with fit: stretch alone"`
+	Crop    int        `yaml:"crop" min:"0" max:"4096" doc:"side of the square that is cut from the middle; 0 cuts nothing, only with fit: stretch"`
 	Filter  string     `yaml:"filter" enum:"bilinear|bicubic" doc:"interpolation, as Pillow's"`
 	Colours string     `yaml:"colours" enum:"rgb|bgr" doc:"order of the channels"`
 	Layout  string     `yaml:"layout" enum:"nchw|nhwc" doc:"axes of the input"`

@@ -53,7 +53,8 @@ func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extr
 		return nil, err
 	}
 	if record == nil {
-		x.opt.warn(fmt.Errorf("nothing says that %s made the features of %s; with another model's scores mean nothing",
+		x.opt.warn(fmt.Errorf("there is no record that %s made the features of %s; with another model's "+
+			"scores mean nothing",
 			model, s.FeaturePath()))
 	}
 	return e, nil
@@ -80,7 +81,7 @@ func (e *Extractor) fits(s *data.Split, record *data.ExtractorRecord) error {
 			return err
 		}
 		if m.common().Model.Options.Traits().Boxes && !e.HasBoxes() {
-			return fmt.Errorf("%s: the network reads boxes of regions, and %s has none: its output is no grid",
+			return fmt.Errorf("%s: the network reads boxes of regions, and %s has none: its output is not a grid",
 				m.common().Name, e.Model)
 		}
 	}

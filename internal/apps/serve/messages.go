@@ -5,19 +5,19 @@ package serve
 
 // SearchRequest asks for images. It has a query, a vector or a picture. A field that is null is left out.
 type SearchRequest struct {
-	Query    *string     `json:"query,omitempty" doc:"A caption, tokenised as those of the training." choice:"yes"`
+	Query    *string     `json:"query,omitempty" doc:"A caption, tokenised as in training." choice:"yes"`
 	Vector   *FloatArray `json:"vector,omitempty" doc:"An embedding of as many numbers as /v1/info says, instead of a query." choice:"yes"`
 	Picture  []byte      `json:"picture,omitempty" doc:"A picture, the bytes of a JPEG, PNG, WebP or GIF file in base64, instead of a query: images that are like it." choice:"yes"`
-	K        *int        `json:"k,omitempty" doc:"How many images to find; 10 where it is left out." min:"1" max:"max_k"`
-	Split    *string     `json:"split,omitempty" doc:"The split to search, one of /v1/info; the first where it is left out." enum:"splits"`
-	Captions *int        `json:"captions,omitempty" doc:"How many captions of each image to return; 0 where it is left out." min:"0" max:"1000"`
+	K        *int        `json:"k,omitempty" doc:"Images to find (default: 10)." min:"1" max:"max_k"`
+	Split    *string     `json:"split,omitempty" doc:"The split to search, one of /v1/info (default: the first)." enum:"splits"`
+	Captions *int        `json:"captions,omitempty" doc:"Captions of each image to return (default: 0)." min:"0" max:"1000"`
 }
 
 // SearchAnswer has the images, the best first.
 type SearchAnswer struct {
 	Split   string   `json:"split" doc:"The split that was searched."`
 	Version int      `json:"version" doc:"The version of its index, which grows when images come or go."`
-	Scored  int      `json:"scored" doc:"Images that were compared: all, or those of the shortlist."`
+	Scored  int      `json:"scored" doc:"Images that were compared: all, or the shortlist."`
 	Unknown []string `json:"unknown" doc:"Words of the query that the vocabulary lacks; they were searched as <unk>."`
 	Hits    []Hit    `json:"hits" doc:"The images, best first."`
 }
@@ -52,13 +52,13 @@ type InfoAnswer struct {
 	Network     string      `json:"network" doc:"The kind of the network."`
 	Checkpoints []string    `json:"checkpoints" doc:"What was opened, for people; the scores of several are averaged."`
 	Shortlist   string      `json:"shortlist" doc:"The embedder that picks candidates; empty without."`
-	Splits      []SplitInfo `json:"splits" doc:"What can be searched; the first where a request names none."`
+	Splits      []SplitInfo `json:"splits" doc:"What can be searched; the first is the default of requests."`
 	Embeds      bool        `json:"embeds" doc:"Whether captions and images have embeddings, so that /v1/embed and vectors work."`
-	Dim         int         `json:"dim" doc:"Numbers of an embedding; 0 where there are none."`
-	Regions     int         `json:"regions" doc:"Regions of an image; 0 where there are no embeddings."`
-	Feature     int         `json:"feature" doc:"Numbers of a region; 0 where there are no embeddings."`
+	Dim         int         `json:"dim" doc:"Numbers of an embedding; 0 without embeddings."`
+	Regions     int         `json:"regions" doc:"Regions of an image; 0 without embeddings."`
+	Feature     int         `json:"feature" doc:"Numbers of a region; 0 without embeddings."`
 	Pictures    bool        `json:"pictures" doc:"Whether /v1/search and /v1/embed take pictures."`
-	NoPictures  string      `json:"no_pictures" doc:"Why they take none, for people; empty where they do."`
+	NoPictures  string      `json:"no_pictures" doc:"Why they take none, for people; empty if they do."`
 	Changes     bool        `json:"changes" doc:"Whether images can be added and removed."`
 	Limits      LimitsInfo  `json:"limits" doc:"What a request may ask for."`
 }
@@ -68,11 +68,11 @@ type SplitInfo struct {
 	Name       string   `json:"name" doc:"What a request calls it."`
 	Images     int      `json:"images" doc:"Images of the split."`
 	Captions   int      `json:"captions" doc:"Captions of the split."`
-	Features   string   `json:"features" doc:"Whether the model that made the features of the split is that of the training: scores of different ones mean nothing." enum:"same,different,unknown"`
+	Features   string   `json:"features" doc:"Whether one model made the features of the split and of the training data: otherwise scores mean nothing." enum:"same,different,unknown"`
 	Precision  string   `json:"query_precision" doc:"The precision in which captions of /v1/search are embedded."`
 	Why        string   `json:"query_precision_note" doc:"Why that one, for people."`
-	Change     *float64 `json:"m_recall_change,omitempty" doc:"By how many points M-Recall of the split dev changes where captions are embedded in bf16; left out where it was not measured."`
-	Note       string   `json:"features_note" doc:"What is known of that, for people; empty where it is the same."`
+	Change     *float64 `json:"m_recall_change,omitempty" doc:"By how many points M-Recall of the split dev changes if captions are embedded in bf16; missing if it was not measured."`
+	Note       string   `json:"features_note" doc:"What is known about that, for people; empty if it is the same."`
 	Version    int      `json:"version" doc:"The version of the index, from 1; it grows when images come or go."`
 	AgeSeconds float64  `json:"age_seconds" doc:"Seconds since this version is served."`
 }
@@ -98,13 +98,13 @@ type ReloadedSplit struct {
 type AddRequest struct {
 	ID      string  `json:"id" doc:"The id of the image, which the gallery must not have."`
 	Picture []byte  `json:"picture" doc:"The bytes of a JPEG, PNG, WebP or GIF file in base64."`
-	Split   *string `json:"split,omitempty" doc:"The split, one of /v1/info; the first where it is left out." enum:"splits"`
+	Split   *string `json:"split,omitempty" doc:"The split, one of /v1/info (default: the first)." enum:"splits"`
 }
 
 // RemoveRequest removes images from a gallery, all of them or none.
 type RemoveRequest struct {
 	IDs   []string `json:"ids" doc:"The ids of the images." min:"1" max:"100000"`
-	Split *string  `json:"split,omitempty" doc:"The split, one of /v1/info; the first where it is left out." enum:"splits"`
+	Split *string  `json:"split,omitempty" doc:"The split, one of /v1/info (default: the first)." enum:"splits"`
 }
 
 // ChangeAnswer says that a change is on the disk and served.

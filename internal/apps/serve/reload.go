@@ -118,7 +118,7 @@ func (r *reloads) wait() {
 }
 
 // errNotReloaded is a reload that a server does not do.
-var errNotReloaded = unprocessable("this server reads nothing anew")
+var errNotReloaded = unprocessable("this server does not reload")
 
 // Reload reads the splits and the token of a server anew and returns when they are served. Until then, and where
 // something cannot be read, the earlier ones are. An error of ctx ends the waiting and not the reload.

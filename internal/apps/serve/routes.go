@@ -70,7 +70,7 @@ func (s *Server) table() []route {
 	all := []route{
 		post(s, "/v1/search", "search", "Find images for a caption or an embedding.", s.search),
 		post(s, "/v1/embed", "embed", "Embed captions or images.", s.embed),
-		post(s, "/v1/reload", "reload", "Read the splits anew and wait until they are served.", reloadSplits),
+		post(s, "/v1/reload", "reload", "Read the splits again and wait until they are served.", reloadSplits),
 		post(s, "/v1/images/add", "addImage", "Add a picture to a gallery.", addImage, 403, 409),
 		post(s, "/v1/images/remove", "removeImages", "Remove images from a gallery.", removeImages, 403, 404),
 		{method: "GET", path: "/v1/info", name: "info", summary: "Tell what is served.", answer: InfoAnswer{},

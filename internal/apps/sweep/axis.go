@@ -252,7 +252,7 @@ func (r *reader) when(path string, n *yaml.Node, earlier []Axis) (out []Conditio
 		}
 		switch {
 		case !slices.Contains(known, c.Key):
-			r.add(k, path, "%s is no earlier axis; earlier axes are %s", c.Key, found(known))
+			r.add(k, path, "%s is not an earlier axis; earlier axes are %s", c.Key, found(known))
 		case interval:
 			r.add(k, path, "%s is an interval; conditions need an axis with a list of values", c.Key)
 		default:

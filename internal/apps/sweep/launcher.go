@@ -79,7 +79,7 @@ func (l *Launcher) Check() (key, text string) {
 	case n == 0:
 		return "", ""
 	case l.ProcsPerTrial > 0:
-		return "gpus_per_trial", "excludes procs_per_trial, which is for processors; leave one out"
+		return "gpus_per_trial", "cannot be used with procs_per_trial, which is for processors; leave one out"
 	case l.Kind == Local && given == 0:
 		return "gpus_per_trial", fmt.Sprintf("needs the numbers of the GPUs that trials share out: gpus: %s",
 			listed(2*n))

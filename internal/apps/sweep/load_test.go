@@ -65,7 +65,7 @@ var bad = map[string]struct{ text, want string }{
 		`s.yaml:1:1: asha.rungs: expected for method asha only, such as [1, 3, 9] epochs, found method asha with 0 ` +
 			`rungs`},
 	"when unknown": {"axes: [{param: train.batch, values: [16], when: {loss.name: lseh}}]\n",
-		`s.yaml:1:50: axes[0].when: loss.name is no earlier axis; earlier axes are none`},
+		`s.yaml:1:50: axes[0].when: loss.name is not an earlier axis; earlier axes are none`},
 	"when never": {"axes: [{param: loss.name, choices: [lmh]}, {param: train.batch, values: [16], when: " +
 		"{loss.name: lseh}}]\n", `s.yaml:1:97: axes[1].when: loss.name never is lseh; it has lmh`},
 	"name without use": {"axes: [{name: x, choices: [a, b]}]\n",
@@ -91,7 +91,7 @@ var bad = map[string]struct{ text, want string }{
 		`s.yaml:2:11: launcher.gpus_per_trial: 2, but slurm.gpus, what a task has, is a100:4; expected the ` +
 			`same number`},
 	"GPUs and processes": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1], gpus_per_trial: 2, procs_per_trial: 2}\n",
-		`s.yaml:2:11: launcher.gpus_per_trial: excludes procs_per_trial, which is for processors; leave one out`},
+		`s.yaml:2:11: launcher.gpus_per_trial: cannot be used with procs_per_trial, which is for processors; leave one out`},
 	"alias": {"seeds: &s [7, 8]\naxes: *s\n",
 		`s.yaml:2:7: axes: aliases (*s) are not read; write the value out`},
 	"not a mapping": {"[1]\n", `s.yaml:1:1: expected keys such as model: and loss:, found [1]`},

@@ -194,11 +194,11 @@ func (d *Definition) parse(b []byte) (Point, error) {
 		}); ok && i >= 0 {
 			return a.Values[i]
 		}
-		missing = fmt.Errorf("the axis %s has no value %q any more", a.Key(), text)
+		missing = fmt.Errorf("the axis %s no longer has the value %q", a.Key(), text)
 		return Value{}
 	})
 	if missing == nil && len(texts) > 0 {
-		missing = fmt.Errorf("the sweep has not all axes of %s", b)
+		missing = fmt.Errorf("the sweep lacks axes of %s", b)
 	}
 	return p, missing
 }

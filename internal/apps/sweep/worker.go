@@ -19,7 +19,7 @@ const ExitInterrupted = 75
 const ExitLocked = 76
 
 // ErrInterrupted is returned by Worker.Run when ctx ended: what was begun is saved and continues at the next start.
-var ErrInterrupted = errors.New("sweep interrupted; start it again, and the trials go on from what they saved")
+var ErrInterrupted = errors.New("sweep interrupted; start it again to continue the trials from their saved state")
 
 // Worker works on the trials of a sweep until nothing is left that it could do. Any number of workers on any number of
 // machines may share the folder.

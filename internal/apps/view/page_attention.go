@@ -77,7 +77,7 @@ func (s *Server) attentionPage(r *request, p *picked) error {
 			return err
 		}
 		if !p.attends() {
-			return web.BadRequest("the words of this network attend to no regions; those of SAF, SGR, GSMN and SCAN do")
+			return web.BadRequest("the words of this network do not attend to regions, as SAF, SGR, GSMN and SCAN do")
 		}
 		d.Image, d.Caption = p.figure(i), p.line(c)
 		if d.Of, err = p.network.index.Attention(r.Context(), i, c); err != nil {

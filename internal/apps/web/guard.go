@@ -75,7 +75,7 @@ func CheckToken(token string) error {
 		return nil
 	}
 	if len(token) < leastToken {
-		return fmt.Errorf("a token of %d characters; expected at least %d, such as those of: openssl rand -hex 32",
+		return fmt.Errorf("a token of %d characters; expected at least %d, such as from: openssl rand -hex 32",
 			len(token), leastToken)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }) {

@@ -14,13 +14,13 @@ type Options struct {
 	Index int `yaml:"index" min:"0" max:"1023" doc:"which GPU (cuda), counted from 0"`
 	// Resident: auto keeps features, word ids, boxes and semantic vectors of the training split and features of the
 	// validation split on the GPU as far as they fit, and streams the rest; the results are the same.
-	Resident string `yaml:"resident" enum:"auto|always|never" doc:"the data set on the GPU: auto what fits, always all of it or an error, never (streamed with the batches)"`
+	Resident string `yaml:"resident" enum:"auto|always|never" doc:"data set on the GPU: auto keeps what fits, always keeps all or fails, never streams it with the batches"`
 	// Capture: auto records training steps as CUDA graphs; the results are the same.
-	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
+	Capture string `yaml:"capture" enum:"auto|never" doc:"record training steps as CUDA graphs; never launches every kernel separately"`
 	// Deterministic: several GPUs add in one order. NCCL is faster where it may choose another one in every call.
-	Deterministic bool `yaml:"deterministic" doc:"several GPUs give the same bits in every run; false lets NCCL choose the fastest way to add"`
+	Deterministic bool `yaml:"deterministic" doc:"several GPUs give the same bits in every run; false lets NCCL choose the fastest reduction"`
 	// Timeout is in seconds.
-	Timeout int `yaml:"timeout" min:"1" max:"86400" doc:"seconds after which a GPU that does not answer is an error, which names its kernels"`
+	Timeout int `yaml:"timeout" min:"1" max:"86400" doc:"seconds to wait for a GPU before an error that names its kernels"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`
 	// Precision: fp32; auto (bf16 on a GPU that has units for it, elsewhere fp32); tf32 (CUDA products with 10-bit

@@ -7,7 +7,7 @@ type Options struct {
 	// Dir is the run directory; empty lets the train command name it after network and config file: runs/NETWORK-NAME.
 	Dir         string `yaml:"dir" doc:"run directory; empty is runs/NETWORK-NAME after network and config file"`
 	TensorBoard bool   `yaml:"tensorboard" doc:"write TensorBoard event files"`
-	Lock        string `yaml:"lock" enum:"on|off" doc:"keep other processes from writing to the directory at the same time; off for file systems that have no locks"`
+	Lock        string `yaml:"lock" enum:"on|off" doc:"keep other processes from writing to the directory at the same time; off for file systems without locks"`
 }
 
 // Values of Options.Lock, and the variable by which commands without a configuration are told.

@@ -84,7 +84,7 @@ func (m *WordMap) Largest() string {
 // AttendPair computes the attention between an image and a caption of the split of a trained network.
 func AttendPair(ctx context.Context, t *pretrained.Network, image, caption int) (*WordAttention, error) {
 	if t.Runner.Pairs == nil {
-		return nil, fmt.Errorf("%s: network %s has one vector for a caption; the words of those of %v attend to "+
+		return nil, fmt.Errorf("%s: network %s has one vector per caption; only the words of %v attend to "+
 			"regions", t.Found, t.Model.Options.Network,
 			models.NamesWhere(func(t models.Traits) bool { return t.WordAttention }))
 	}

@@ -72,7 +72,7 @@ func TestAttendWords(t *testing.T) {
 	plain := runtest.TinyConfig()
 	plain.Train.MaxSteps = 1
 	_, err = AttendWords(t.Context(), r, runtest.Train(t, plain), []string{id})
-	try.Fails(t, err, "network vsepp has one vector for a caption; the words of those of [saf sgr gsmn scan]")
+	try.Fails(t, err, "network vsepp has one vector per caption; only the words of [saf sgr gsmn scan]")
 	if got := gridBoxes(5); len(got) != 20 || got[18] != 2./3 || got[19] != 1 {
 		t.Errorf("five cells: %v", got)
 	}

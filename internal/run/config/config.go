@@ -33,9 +33,9 @@ type Config struct {
 	Loss    loss.Options       `yaml:"loss" doc:"the retrieval loss"`
 	Optim   train.OptimOptions `yaml:"optim" doc:"optimiser and learning-rate schedule"`
 	Train   train.Options      `yaml:"train" doc:"the training loop"`
-	Device  device.Options     `yaml:"device" doc:"where the numbers are computed"`
+	Device  device.Options     `yaml:"device" doc:"device and precision"`
 	Run     runfs.Options      `yaml:"run" doc:"the run directory"`
-	Track   mlflow.Options     `yaml:"track" doc:"where the records of a run are sent as well"`
+	Track   mlflow.Options     `yaml:"track" doc:"experiment tracking"`
 
 	// chosen are the keys whose values a person chose: a flag, a variable or a file that is not a preset set them. Of a
 	// file that has every key, as the file of a run, they are those with another value than the default.

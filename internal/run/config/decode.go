@@ -29,7 +29,7 @@ const extendsKey = "extends"
 func decodeSection(file string, tree, section *field, node *yaml.Node, out layer, p *problems) {
 	seen := map[string]int{}
 	if k := foreign(section, node); k != nil {
-		p.add(SourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, as all others here; this file is no "+
+		p.add(SourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, like all others here; this file is not a "+
 			"configuration: the top level has %s", strings.Join(section.keys(), ", "))
 		return
 	}

@@ -34,7 +34,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 		return nil
 	}
 	if i := slices.Index(chain, id); i >= 0 {
-		p.add(at, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], id)))
+		p.add(at, extendsKey, "circular: %s", cycle(append(chain[i:], id)))
 		return nil
 	}
 	if len(chain) == maxDepth {
@@ -43,7 +43,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 	}
 	if p.files++; p.files > maxFiles {
 		if p.files == maxFiles+1 {
-			p.add(at, extendsKey, "more than %d files in all; a file that two others extend counts twice", maxFiles)
+			p.add(at, extendsKey, "more than %d files in total; a file that two others extend counts twice", maxFiles)
 		}
 		return nil
 	}

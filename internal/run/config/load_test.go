@@ -161,7 +161,7 @@ func TestManyFiles(t *testing.T) {
 		try.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text), 0o644))
 	}
 	_, err := Load(Request{File: filepath.Join(dir, "0.yaml")})
-	if err == nil || strings.Count(err.Error(), "more than 200 files in all") != 1 || len(err.Error()) > 1000 {
+	if err == nil || strings.Count(err.Error(), "more than 200 files in total") != 1 || len(err.Error()) > 1000 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	secret := strings.Repeat("x", 50) + "secret"
 	for text, want := range map[string]string{
-		secret + ": 1\npassword: hunter2\nother: 3\n": "this file is no configuration",
+		secret + ": 1\npassword: hunter2\nother: 3\n": "this file is not a configuration",
 		"root:x:0:0:root:/root:/bin/sh\n" + secret:    `found "root:x:0:0:`,
 		"- - first\n  - " + secret + "\n- password\n": `found [["first", "xxx`,
 	} {

@@ -149,7 +149,7 @@ func parsePresets(text string) ([]Preset, error) {
 	for i, line := range lines[1:] {
 		cells := strings.Split(line, "\t")
 		if len(cells) != len(heads) {
-			return nil, fmt.Errorf("%s%s:%d: expected %d cells with tabs between them, found %d", presetFolder,
+			return nil, fmt.Errorf("%s%s:%d: expected %d tab-separated cells, found %d", presetFolder,
 				presetTable, i+2,
 				len(heads), len(cells))
 		}
@@ -171,7 +171,7 @@ func parsePresets(text string) ([]Preset, error) {
 			}
 		}
 		if slices.ContainsFunc(out, func(o Preset) bool { return o.Name == p.Name }) {
-			return nil, fmt.Errorf("%s%s:%d: %s is there twice", presetFolder, presetTable, p.line, p.Name)
+			return nil, fmt.Errorf("%s%s:%d: %s is listed twice", presetFolder, presetTable, p.line, p.Name)
 		}
 		out = append(out, p)
 	}
@@ -184,7 +184,7 @@ func (r *Preset) layer(p *problems) layer {
 	for _, c := range r.settings {
 		f := root.leaf(c.key)
 		if f == nil {
-			p.add(c.at, c.key, "the heading of this column is no key of the configuration")
+			p.add(c.at, c.key, "the heading of this column is not a configuration key")
 			continue
 		}
 		if v, ok := decodeText(f, c.text, c.at, p); ok {

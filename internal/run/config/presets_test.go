@@ -282,10 +282,10 @@ func TestParsePresets(t *testing.T) {
 	for text, want := range map[string]string{
 		"preset\tbase\n": "configs/presets.tsv:1: no column data",
 		head + "a\tvsepp/base\tf30k\tlseh\t0.1\n": "configs/presets.tsv:2: expected 6 " +
-			"cells with tabs between them, found 5",
+			"tab-separated cells, found 5",
 		head + "a\tvsepp/base\t\tlseh\t0.1\tx\n": "configs/presets.tsv:2:14: data is " +
 			"empty",
-		head + strings.Repeat("a\tvsepp/base\tf30k\tlseh\t0.1\tpaper\n", 2): "configs/presets.tsv:3: a is there " +
+		head + strings.Repeat("a\tvsepp/base\tf30k\tlseh\t0.1\tpaper\n", 2): "configs/presets.tsv:3: a is listed " +
 			"twice",
 		strings.Replace(head, "data\t", "", 1) + "a\tvsepp/base\tlseh\t0.1\tx\n": "configs/presets.tsv:1: no column " +
 			"data",
@@ -301,7 +301,7 @@ func TestParsePresets(t *testing.T) {
 	}
 	var p problems
 	rows[0].layer(&p)
-	try.Fails(t, p.err(), "presets.tsv:2:24: optim.lrr: the heading of this column is no key")
+	try.Fails(t, p.err(), "presets.tsv:2:24: optim.lrr: the heading of this column is not a configuration key")
 	if rows[1].layer(&p); len(p.list) != 1 {
 		t.Errorf("an empty cell: %v", p.list)
 	}

@@ -8,7 +8,7 @@ var removed = map[string]string{"train.verify": "false", "train.verify_every": "
 func removedKey(path, value string, at Source, p *problems) bool {
 	off, ok := removed[path]
 	if ok && off != "" && value != off {
-		p.add(at, path, "expected no such key, or %s, found %s; this version does not have it any more: remove it", off,
+		p.add(at, path, "expected no such key, or %s, found %s; this version no longer has it: remove it", off,
 			value)
 	}
 	return ok

@@ -13,7 +13,7 @@ func Schema() []byte {
 	s["title"] = "vsetrain configuration"
 	file := map[string]any{"type": "string", "minLength": 1}
 	s["properties"].(map[string]any)[extendsKey] = map[string]any{
-		"description": "file or files this one is an overlay of, relative to it; later ones win",
+		"description": "file or files that this one overlays, relative to it; later ones win",
 		"anyOf":       []any{file, map[string]any{"type": "array", "items": file}},
 	}
 	b, err := json.MarshalIndent(s, "", "  ")

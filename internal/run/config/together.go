@@ -193,7 +193,7 @@ func (r *reach) loop() {
 	r.beyond("train.overfit", t.Overfit, r.steps, "steps", "the others are never trained on")
 	if c.chosen["train.val_step"] {
 		r.beyond("train.val_step", t.ValStep, r.steps, "steps",
-			"validations come at the ends of epochs alone; 0 says so")
+			"validations run only at the end of each epoch; set 0 for that")
 	}
 	if c.chosen["train.log_step"] {
 		r.beyond("train.log_step", t.LogStep, r.steps, "steps",

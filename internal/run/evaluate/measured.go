@@ -44,8 +44,8 @@ func (m *Measured) Notes() (out []string) {
 			text.Coverage{Words: m.Words, Unknown: m.Unknown}.Percent()))
 	}
 	if m.Foreign {
-		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): "+
-			"recalls mean little where another extractor made them", m.feature))
+		out = append(out, fmt.Sprintf("its features were compared with the data set's only in size (%s): "+
+			"recalls mean little if another extractor made them", m.feature))
 	}
 	if s := m.Settled; s != nil {
 		out = append(out, fmt.Sprintf("%d pairs scored in bf16, %d of them in fp32 too: ranks are those of "+

@@ -40,7 +40,7 @@ func readFingerprint(run string) (integrity.Marks, *Features, error) {
 		err = errors.Join(json.Unmarshal(b, &marks), json.Unmarshal(b, &kept))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w; remove it to go on without the comparison of the data", path, err)
+		return nil, nil, fmt.Errorf("%s: %w; remove it to continue without comparing the data", path, err)
 	}
 	return marks, kept.Features, nil
 }

@@ -83,7 +83,7 @@ func Environment(getenv func(string) string) (Place, error) {
 	p := Place{Ranks: 1}
 	if text := getenv(placeVariable); text != "" {
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			return p, fmt.Errorf("%s is set by vsetrain alone, found %q", placeVariable, text)
+			return p, fmt.Errorf("%s is set only by vsetrain, found %q", placeVariable, text)
 		}
 		p.Child = true
 		return p, nil

@@ -268,7 +268,7 @@ func Pick(lib libraries.Library, p Place) (path string, err error) {
 	}
 	switch {
 	case open:
-		return "", fmt.Errorf("%s started this process, but %s is no Open MPI; name its libmpi.so.40 in %s, or start "+
+		return "", fmt.Errorf("%s started this process, but %s is not Open MPI; name its libmpi.so.40 in %s, or start "+
 			"the ranks with mpiexec.hydra or --procs", p.Launcher, lib.Path, lib.Setting)
 	case p.StartsMPI:
 		return "", fmt.Errorf("%s started this process, but %s is Open MPI; name the library of MPICH in %s, or start "+

@@ -155,7 +155,7 @@ func contradictions(zero, other []Fact) (list []string) {
 	}
 	for _, f := range zero {
 		if v, ok := values[f.Key]; ok && v != f.Value && len(list) < 3 {
-			list = append(list, fmt.Sprintf("%s is %s, that of rank 0 is %s", f.Key, v, f.Value))
+			list = append(list, fmt.Sprintf("%s is %s, but %s on rank 0", f.Key, v, f.Value))
 		}
 	}
 	return list

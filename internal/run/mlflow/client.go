@@ -114,7 +114,7 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, body io.Re
 		return nil
 	}
 	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("%s is no MLflow server: it answers %.60q", c.base, b)
+		return fmt.Errorf("%s is not an MLflow server: it answers %.60q", c.base, b)
 	}
 	return nil
 }
@@ -164,9 +164,9 @@ func (c *Client) Experiment(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case found.Experiment.ID == "":
-		return "", fmt.Errorf("%s is no MLflow server: it knows no experiments", c.base)
+		return "", fmt.Errorf("%s is not an MLflow server: it has no experiments", c.base)
 	case found.Experiment.Name != "" && found.Experiment.Name != name:
-		return "", fmt.Errorf("%s is no MLflow server: asked for the experiment %q, it answers with %.60q", c.base,
+		return "", fmt.Errorf("%s is not an MLflow server: asked for the experiment %q, it answers with %.60q", c.base,
 			name, found.Experiment.Name)
 	case found.Experiment.Stage == "deleted":
 		return "", fmt.Errorf("the experiment %q was deleted there; restore it, or name another one (track.experiment)",
@@ -194,7 +194,7 @@ func (c *Client) CreateRun(ctx context.Context, experiment, name string, start t
 	err := c.post(ctx, "runs/create", map[string]any{"experiment_id": experiment, "run_name": name,
 		"start_time": start.UnixMilli()}, &a)
 	if err == nil && a.Run.Info.ID == "" {
-		err = fmt.Errorf("%s is no MLflow server: a new run has no id", c.base)
+		err = fmt.Errorf("%s is not an MLflow server: a new run has no id", c.base)
 	}
 	return a.Run.Info, err
 }
@@ -207,7 +207,7 @@ func (c *Client) FindRun(ctx context.Context, id string) (r RunInfo, ok bool, er
 		return r, false, nil
 	}
 	if err == nil && a.Run.Info.ID != id {
-		err = fmt.Errorf("%s is no MLflow server: asked for the run %s, it answers with %.60q", c.base, id,
+		err = fmt.Errorf("%s is not an MLflow server: asked for the run %s, it answers with %.60q", c.base, id,
 			a.Run.Info.ID)
 	}
 	return a.Run.Info, err == nil && a.Run.Info.Stage != "deleted", err

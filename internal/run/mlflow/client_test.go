@@ -98,9 +98,9 @@ func TestErrors(t *testing.T) {
 			io.WriteString(w, "<html>")
 		}, "the server answers 502 Bad Gateway"},
 		"another server": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
-			"is no MLflow server: it answers \"<html>\""},
+			"is not an MLflow server: it answers \"<html>\""},
 		"an empty object": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") },
-			"is no MLflow server: it knows no experiments"},
+			"is not an MLflow server: it has no experiments"},
 		"deleted": {func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"experiment": {"experiment_id": "1", "lifecycle_stage": "deleted"}}`)
 		}, `the experiment "flickr" was deleted there; restore it`},

@@ -10,9 +10,9 @@ import (
 // Off as the address turns tracking off, also where the environment names a server.
 const Off = "off"
 
-// Options say where the records of a run are sent as well.
+// Options say experiment tracking.
 type Options struct {
-	MLflow     string `yaml:"mlflow" arg:"URL" doc:"address of an MLflow tracking server, such as http://127.0.0.1:5000; empty is that of MLFLOW_TRACKING_URI, off is none"`
+	MLflow     string `yaml:"mlflow" arg:"URL" doc:"address of an MLflow tracking server, such as http://127.0.0.1:5000; empty takes MLFLOW_TRACKING_URI, off sends nothing"`
 	Experiment string `yaml:"experiment" arg:"NAME" doc:"name of the MLflow experiment; empty is MLFLOW_EXPERIMENT_NAME, or vsetrain"`
 }
 

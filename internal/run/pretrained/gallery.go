@@ -41,7 +41,7 @@ func Reads(checkpoint string, regions, dim int, boxes bool, f inputs.Features) (
 		return "", err
 	}
 	if o := c.Network(); o.Traits().Boxes && !boxes {
-		return "", fmt.Errorf("%s looks at the boxes of regions, and %s makes none: its output is no grid", c.File(),
+		return "", fmt.Errorf("%s looks at the boxes of regions, and %s makes none: its output is not a grid", c.File(),
 			f.Model)
 	}
 	p, err := trace(checkpoint, "")

@@ -36,15 +36,15 @@ func (p *provenance) compare(of string, f inputs.Features) (Origin, string) {
 		return OtherOrigin, fmt.Sprintf("the features of %s were made by %s, those that %s was trained on by %s: "+
 			"scores mean nothing; compute them with that model ('vsetrain data extract')", of, f, p.checkpoint, a)
 	}
-	note := fmt.Sprintf("nothing says that the features of %s were made by the model of those that %s was trained on; "+
+	note := fmt.Sprintf("there is no record that the features of %s and the training features of %s are of one model; "+
 		"with another model's scores mean nothing", of, p.checkpoint)
 	switch unnamed := (inputs.Features{}); {
 	case *a != unnamed && f == unnamed:
-		note += fmt.Sprintf(" (those are of %s, these have no record)", a)
+		note += fmt.Sprintf(" (the latter are of %s, the former have no record)", a)
 	case *a == unnamed && f != unnamed:
-		note += fmt.Sprintf(" (these are of %s, of those there is no record)", f)
+		note += fmt.Sprintf(" (the former are of %s, the latter have no record)", f)
 	case *a != unnamed:
-		note += fmt.Sprintf(" (those are of %s, these of %s)", a, f)
+		note += fmt.Sprintf(" (the latter are of %s, the former of %s)", a, f)
 	}
 	return UnknownOrigin, note
 }

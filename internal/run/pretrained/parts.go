@@ -283,7 +283,7 @@ func ofItsRun(asked string, c models.Weights) error {
 	best := runfs.CheckpointsName + "/" + runfs.BestName
 	name = filepath.ToSlash(name)
 	if asked == dir && name != best && r.Position.BestStep > 0 {
-		return fmt.Errorf("%s "+lost+"; bring it back, or name %s to go on with the last weights",
+		return fmt.Errorf("%s "+lost+"; restore it, or name %s to use the last weights",
 			filepath.Join(dir, best), runfs.LastName, c.File())
 	}
 	what := ""
@@ -294,8 +294,8 @@ func ofItsRun(asked string, c models.Weights) error {
 		name, what = runfs.ConfigName, fmt.Sprintf(foreign, other)
 	}
 	if what != "" {
-		return fmt.Errorf("%s %s; bring back the file of the run, or move the checkpoint out of the run's folder to "+
-			"evaluate it alone ('vsetrain verify %s' looks at all parts)", filepath.Join(dir, name), what, dir)
+		return fmt.Errorf("%s %s; restore the file of the run, or move the checkpoint out of the run's folder to "+
+			"evaluate it alone ('vsetrain verify %s' checks all parts)", filepath.Join(dir, name), what, dir)
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (t *Network) compare() error {
 		return err
 	}
 	if first != own {
-		return fmt.Errorf("%s: split %s of %s has other captions than that of rank 0", t.Name, t.Split.Name(),
+		return fmt.Errorf("%s: split %s of %s has other captions than on rank 0", t.Name, t.Split.Name(),
 			t.Split.Dir())
 	}
 	return r.Compare()

@@ -114,7 +114,7 @@ func (t *Tracker) start() {
 			pause := trackEvery
 			if err := t.sync(ctx); err != nil {
 				select {
-				case t.said <- fmt.Errorf("MLflow at %s: %w; training goes on, and what is missing is sent when the "+
+				case t.said <- fmt.Errorf("MLflow at %s: %w; training continues, and missing records are sent when the "+
 					"server answers again", t.target.URL, err):
 				default: // said before
 				}

@@ -274,9 +274,9 @@ func plainText(path string) error {
 	case err != nil || sealed:
 		return err
 	case filepath.Ext(path) == ".json" && !json.Valid(b):
-		return errors.New("is no JSON")
+		return errors.New("is not JSON")
 	case bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b):
-		return errors.New("is no text")
+		return errors.New("is not text")
 	}
 	return errNothing
 }

@@ -246,7 +246,7 @@ func (s *Set) Check() error {
 		}
 		for other := range strings.SplitSeq(v.tag.Get("not"), ",") {
 			if given[other] {
-				return fmt.Errorf("--%s and --%s exclude each other; leave one out", v.name, other)
+				return fmt.Errorf("--%s and --%s cannot be used together; leave one out", v.name, other)
 			}
 		}
 		if with := v.tag.Get("with"); with != "" {

@@ -89,7 +89,7 @@ func TestFlags(t *testing.T) {
 		"r --wait 5":             `--wait: expected a time such as 10s or 5m, found "5"`,
 		"r --per x":              "--per: expected " + options.PerSplitExpected + `, found "x"`,
 		"r --dry=x":              `--dry: expected true or false, found "x"`,
-		"r --dry --k 3":          "--dry and --k exclude each other; leave one out",
+		"r --dry --k 3":          "--dry and --k cannot be used together; leave one out",
 		"r --wet":                "--wet belongs to --dry and --k: add --dry or --k or leave it out",
 		"r --seeds 7,x":          `--seeds: item 2: expected a whole number >= 0, found "x"`,
 		"r --seeds 7,8,7":        "--seeds: 7 is named twice",
@@ -125,7 +125,7 @@ func TestHelp(t *testing.T) {
 		"      --dry              only look\n", "      --many WORD        one of many; may be repeated\n",
 		"      --seeds LIST       seeds; comma-separated (default 1,2)\n",
 		"\nConfiguration:\n  -c, --config FILE   the FILE\n",
-		"      --overfit N     train on so many batches again and again; 0 is all (train.overfit)\n",
+		"      --overfit N     train only on the first N batches, again and again; 0 takes all (train.overfit)\n",
 		"      --tensorboard   write TensorBoard event files (run.tensorboard)\n",
 		"\nDevice:\n      --device auto|cpu|cuda            auto takes a GPU when there is one (default auto)\n",
 	} {
