@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3895,
 
 	"lab":   16200,
-	"tests": 70210,
+	"tests": 70240,
 }
 
 // account is the entry of the budget that a file counts for.

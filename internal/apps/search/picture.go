@@ -54,8 +54,7 @@ func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extr
 	}
 	if record == nil {
 		x.opt.warn(fmt.Errorf("there is no record that %s made the features of %s; with another model's "+
-			"scores mean nothing",
-			model, s.FeaturePath()))
+			"scores mean nothing", model, s.FeaturePath()))
 	}
 	return e, nil
 }

@@ -212,7 +212,7 @@ func TestTrackingServerAway(t *testing.T) {
 		}
 	}
 	try.Get(training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, w, f)))(t)
-	if len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0].Error(), "503 Service Unavailable; training goes on") {
+	if len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0].Error(), "503 Service Unavailable; training continues") {
 		t.Errorf("warnings %v", w.Warnings)
 	}
 	f.same(t, "run0", dir)
