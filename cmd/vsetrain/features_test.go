@@ -52,7 +52,7 @@ func TestWhoseFeatures(t *testing.T) {
 		{"a", "other", "unknown", "(the former are of b.onnx (SHA-256 bbbbbbbbbbbb), the latter have no record)"},
 		{"known", "", "same", ""},
 		{"known", "same", "same", ""},
-		{"known", "g", "unknown", "(those are of a.onnx (SHA-256 aaaaaaaaaaaa), these have no record)"},
+		{"known", "g", "unknown", "(the latter are of a.onnx (SHA-256 aaaaaaaaaaaa), the former have no record)"},
 		{"known", "other", "different", "were made by b.onnx (SHA-256 bbbbbbbbbbbb), those that runs/known was " +
 			"trained on by a.onnx (SHA-256 aaaaaaaaaaaa): scores mean nothing"},
 	} {

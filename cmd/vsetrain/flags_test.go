@@ -149,7 +149,7 @@ func TestArguments(t *testing.T) {
 		"search --checkpoint r":           "expected a query",
 		"search dog":                      "which network",
 		"search --checkpoint r dog --k 0": "--k: expected a whole number >= 1",
-		"export r --onnx d --out f":       "exclude each other",
+		"export r --onnx d --out f":       "cannot be used together",
 		"export r --vocab v":              "add --onnx or --hub",
 		"average a":                       "expected two checkpoints or more",
 		"report":                          "at least one run directory",

@@ -86,7 +86,7 @@ train -c run.yaml --run r --set train.init_from=runs/aa
 train -c run.yaml --run run.yaml/x
 	1 create run.yaml/x:  | --run DIR
 config list foo
-	2 no preset has all of that
+	2 no preset matches
 config show --set loss.name=lshe
 	2 found "lshe"; did you mean lseh?
 config show --set model.name=vsrn2

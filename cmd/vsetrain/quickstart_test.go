@@ -20,7 +20,7 @@ func TestQuickstart(t *testing.T) {
 		"16", "--images")
 	try.Do(t, os.Remove(filepath.Join(world, "vocab.json")))
 	for _, call := range []struct{ want, not string }{{"train --config demo", "earlier call"},
-		{"is there from an earlier call", "train --config demo"}} {
+		{"exists from an earlier call", "train --config demo"}} {
 		s := answering(t, nil, "quickstart", world, "--work", work, "--no-open", "--listen", "127.0.0.1:0")
 		r := try.Get(http.Get(s.url))(t)
 		page, err := io.ReadAll(r.Body)

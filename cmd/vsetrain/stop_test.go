@@ -178,7 +178,7 @@ func TestSecondCtrlC(t *testing.T) {
 	if code := exitCode(t, c); code != exitCtrlC {
 		t.Errorf("exit code %d", code)
 	}
-	want := "vsetrain: ended at once: not saved since step 3; vsetrain train --resume --run r goes on there\n"
+	want := "vsetrain: stopped at once: not saved since step 3; vsetrain train --resume --run r continues there\n"
 	if !strings.HasSuffix(errs.String(), want) {
 		t.Errorf("it says %q", &errs)
 	}

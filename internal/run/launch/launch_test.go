@@ -53,7 +53,7 @@ func TestEnvironment(t *testing.T) {
 		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=70000",
 			`MASTER_PORT: expected a port in [1, 65534], found "70000"`},
 		{"JOB_COMPLETION_INDEX=1 MASTER_ADDR=h", "MASTER_ADDR and a rank are set, but not WORLD_SIZE"},
-		{"VSETRAIN_LAUNCH_PLACE=1", "VSETRAIN_LAUNCH_PLACE is set by vsetrain alone"},
+		{"VSETRAIN_LAUNCH_PLACE=1", "VSETRAIN_LAUNCH_PLACE is set only by vsetrain"},
 	} {
 		p, err := Environment(env(c.vars))
 		got := fmt.Sprintf("%d of %d, %d of %d, at %s, by '%s'", p.Rank, p.Ranks, p.Local, p.Locals, p.Address,

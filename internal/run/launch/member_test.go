@@ -364,7 +364,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("facts", func(t *testing.T) {
 		j := newJob(t)
 		j.ranks(3, "facts=2:b:7,2:c:8")
-		want := "are to do different things: b is 7, that of rank 0 is 2; c is 8, that of rank 0 is 3; start all ranks"
+		want := "are to do different things: b is 7, but 2 on rank 0; c is 8, but 3 on rank 0; start all ranks"
 		j.wants(want, want, want)
 		if got := j.says(1); !strings.Contains(got, fmt.Sprintf("refused: rank 2 (process %d on ", j.pid(2))) ||
 			!strings.Contains(got, fmt.Sprintf("and rank 0 (process %d on ", j.pid(0))) {
@@ -374,7 +374,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("late", func(t *testing.T) { // a rank that comes when the others have been refused
 		j := newJob(t)
 		place := []string{"WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + freePort(t)}
-		want := "are to do different things: b is 7, that of rank 0 is 2; start all ranks"
+		want := "are to do different things: b is 7, but 2 on rank 0; start all ranks"
 		for _, rank := range []string{"0", "2"} {
 			j.start("facts=2:b:7", append(place, "RANK="+rank)...)
 		}

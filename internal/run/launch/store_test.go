@@ -86,7 +86,7 @@ func TestNobodyBeginsAfterAFailure(t *testing.T) {
 	if all, err := b.meet(begin); err == nil {
 		t.Errorf("%d ranks begin", len(all))
 	}
-	b.expect(t, "a is 2, that of rank 0 is 1")
+	b.expect(t, "a is 2, but 1 on rank 0")
 }
 
 // Ranks live as long as they give signs of life, however long they take; one that gives none is dead after ten seconds.
