@@ -2,10 +2,14 @@
 """Time the steps and evaluations that take longest on CPUs, of two builds of vsetrain in turn and of PyTorch.
 
     bench_table.py [--old BINARY] [--new BINARY] [--peer] [--rounds 2] [--only scan,chan] [--set device.threads=2]
+    bench_table.py --growth [--only vsepp]
 
 Every round times each row with the old build, the new one and, with --peer, scripts/torch_peer.py (needs torch), one
 after the other, so that ratios hold on a machine whose clock drifts; the table has the medians of the rounds, and the
 share of the product peak that bench measured in the same process.  Nothing else may run beside it.
+
+--growth prints how the time and memory of a step grow with the batch, the regions, the words of a caption and the
+vocabulary: one of them is changed at a time, at batch 64.
 """
 import argparse
 import json
@@ -31,6 +35,14 @@ STEPS = [
 # Row, configuration: the score matrix of 60 images and 300 captions, by a network of full size.
 SCORES = [("SGR, 18,000 pairs", "sgr/f30k-lseh"), ("SCAN, 18,000 pairs", "scan/f30k-benchmark-ti-lse")]
 
+# Configuration, what is changed, the flag of bench, its values.
+GROWTH = [
+    (config, name, flag, values) for config, batches in (
+        ("vsepp/f30k-lseh", (32, 128, 512)), ("vseinf/f30k-lseh-bigru", (32, 128, 512)), ("sgr/f30k-lseh", (32, 64, 128)),
+        ("scan/f30k-benchmark-ti-lse", (32, 64, 128)))
+    for name, flag, values in (("batch", "", batches), ("regions", "--regions", (36, 72, 144)),
+                               ("words", "--lengths", (10, 20, 40)), ("vocabulary", "--vocab-size", (8481, 33924)))]
+
 
 def run(command):
     """Standard output of a command, and the seconds that it took."""
@@ -45,8 +57,8 @@ def settings(pairs):
     return [x for p in pairs for x in ("--set", p)]
 
 
-def ours_step(binary, config, batch, precision, sets):
-    out, _ = run([binary, "bench", "--config", config, "--steps", "3", "--warmup", "1", "--json"]
+def ours_step(binary, config, batch, precision, sets, flags=()):
+    out, _ = run([binary, "bench", "--config", config, "--steps", "3", "--warmup", "1", "--json", *flags]
                  + settings(["train.batch=%d" % batch, "device.kind=cpu", "device.precision=" + precision] + sets))
     r = json.loads(out)
     return {"ms": r["step_ms"]["median"], "share": r["fraction_of_gemm_peak"], "mb": r["peak_memory_mb"]}
@@ -72,6 +84,19 @@ def ours_scores(binary, config, folder):
     return {"ms": 1000 * run([binary, "eval", trained, "--device", "cpu"])[1]}
 
 
+def growth(binary, names, sets):
+    """Prints a row for each network and what is changed: milliseconds and MB for each value."""
+    print("| network | changed | values | ms | MB |")
+    print("|---|---|---|---|---|")
+    for config, name, flag, values in GROWTH:
+        if names and not config.startswith(names):
+            continue
+        rows = [ours_step(binary, config, v if name == "batch" else 64, "fp32", sets, () if name == "batch" else (flag, str(v)))
+                for v in values]
+        print("| %s | %s | %s | %s | %s |" % (config.partition("/")[0], name, ", ".join(map(str, values)), *(
+            ", ".join("%.0f" % r[k] for r in rows) for k in ("ms", "mb"))), flush=True)
+
+
 def median(rows, key):
     values = [r[key] for r in rows if r.get(key)]
     return statistics.median(values) if values else None
@@ -86,6 +111,7 @@ def main():
     p.add_argument("--old", help="a build to compare with")
     p.add_argument("--new", default=os.path.join(HERE, "..", "bin", "vsetrain"))
     p.add_argument("--peer", action="store_true", help="time PyTorch too")
+    p.add_argument("--growth", action="store_true", help="time what a step grows with instead")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--only", default="", help="rows whose configuration begins with one of these names, with commas between")
     p.add_argument("--set", action="append", default=[], metavar="key=value", help="a setting of the steps")
@@ -98,6 +124,9 @@ def main():
     if load > 0.5:
         print("bench_table: load average %.1f: something else runs, and the figures are not to be believed" % load, file=sys.stderr)
     names = tuple(n for n in o.only.split(",") if n)
+    if o.growth:
+        growth(o.new, names, o.set)
+        return
     rows = [r for r in STEPS if r[2].startswith(names)] if names else STEPS
     scores = [r for r in SCORES if r[1].startswith(names)] if names else SCORES
     seen = {}

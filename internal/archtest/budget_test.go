@@ -99,8 +99,8 @@ var budget = map[string]int{
 	"semantic":                             1320,
 	"train":                                3895,
 
-	"lab":   16200,
-	"tests": 70280,
+	"lab":   16280,
+	"tests": 70290,
 }
 
 // account is the entry of the budget that a file counts for.

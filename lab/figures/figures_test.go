@@ -75,30 +75,35 @@ func steps(rows string) ([]row, error) {
 }
 
 func TestNewestRowCounts(t *testing.T) {
-	steps := try.Get(steps("2026-01-01,m,VSE++,128,900,,300,,150,,3.4,1.2,,\n" +
-		"2026-01-01,m,SCAN,128,,,2000,,,,,,,\n" +
-		"2026-01-02,m,VSE++,128,12000,,400,,,,,,,\n"))(t)
-	const want = "| VSE++ | 128 | 12,000 | 400 | – | 30.0x | – | – | – | 2026-01-02 |\n" +
-		"| SCAN | 128 | – | 2,000 | – | – | – | – | – | 2026-01-01 |\n"
-	if got := stepsTable(steps); !strings.HasSuffix(got, want) {
-		t.Errorf("the table is\n%s\nexpected to end in\n%s", got, want)
+	steps := try.Get(steps("2026-01-01,m,VSE++,128,fp32,900,,,300,3.4,1.2\n" +
+		"2026-01-01,m,SCAN,128,fp32,,,,2000,,\n" +
+		"2026-01-02,m,VSE++,128,fp32,13000,12000,,400,,\n" +
+		"2026-01-02,g,VSE++,128,bf16,9,6.5,4,2,,\n"))(t)
+	const want = "\nm, 2026-01-02:\n\n| network | batch | eager fp32 | compiled fp32 | vsetrain fp32 | times |\n" +
+		"|---|---:|---:|---:|---:|---:|\n| VSE++ | 128 | 13,000 | 12,000 | 400 | 30.0x |\n| SCAN | 128 | – | – | 2,000 | – |\n"
+	got := stepsTables(steps)
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| VSE++ | 128 | 9.00 | 6.50 | 4.00 | 2.00 | 2.00x |\n") {
+		t.Errorf("the tables are\n%s\nexpected\n%s and the fastest way of PyTorch on g", got, want)
 	}
-	chart := string(stepsBars(steps))
-	if !strings.Contains(chart, ">30.0x</text>") || strings.Contains(chart, "SCAN") {
-		t.Errorf("the chart shows what was measured beside PyTorch, and no other network:\n%s", chart)
+	drawn := string(stepsBars(steps))
+	for text, there := range map[string]bool{">30.0x</text>": true, ">2.00x</text>": true, "m, fp32": true, "g, bf16": true, "g, fp32": false} {
+		if strings.Contains(drawn, text) != there {
+			t.Errorf("%q in the chart is %v, expected %v:\n%s", text, !there, there, drawn)
+		}
 	}
 }
 
 // A table, a page or a diagram that cannot be read is refused.
 func TestBadSources(t *testing.T) {
 	for _, c := range []struct{ rows, want string }{
-		{"2026-01-02,m,SAF,128,,,,,,,,,,\n2026-01-01,m,SGR,128,,,,,,,,,,\n", ":3: the date 2026-01-01 is before"},
-		{"yesterday,m,SAF,128,,,,,,,,,,\n", ":2: date \"yesterday\""},
-		{"2026-01-01,,SAF,128,,,,,,,,,,\n", ":2: a row needs a machine, a network and a batch"},
-		{"2026-01-01,m,SAF,,,,,,,,,,,\n", ":2: a row needs a machine, a network and a batch"},
-		{"2026-01-01,m,SAF,128,,,-5,,,,,,,\n", ":2: fp32_ms \"-5\", expected a number of at least 0"},
-		{"2026-01-01,m,SAF,128,,,NaN,,,,,,,\n", ":2: fp32_ms \"NaN\", expected a number of at least 0"},
-		{"2026-01-01,m,SAF,128,,,1e10,,,,,,,\n", ":2: fp32_ms \"1e10\", expected a number of at least 0"},
+		{"2026-01-02,m,SAF,128,fp32,,,,,,\n2026-01-01,m,SGR,128,fp32,,,,,,\n", ":3: the date 2026-01-01 is before"},
+		{"yesterday,m,SAF,128,fp32,,,,,,\n", ":2: date \"yesterday\""},
+		{"2026-01-01,,SAF,128,fp32,,,,,,\n", ":2: a row needs a machine"},
+		{"2026-01-01,m,SAF,128,,,,,,,\n", ":2: a row needs a machine"},
+		{"2026-01-01,m,SAF,,fp32,,,,,,\n", ":2: a row needs a machine"},
+		{"2026-01-01,m,SAF,128,fp32,,,,-5,,\n", ":2: vsetrain_ms \"-5\", expected a number of at least 0"},
+		{"2026-01-01,m,SAF,128,fp32,,,,NaN,,\n", ":2: vsetrain_ms \"NaN\", expected a number of at least 0"},
+		{"2026-01-01,m,SAF,128,fp32,,,,1e10,,\n", ":2: vsetrain_ms \"1e10\", expected a number of at least 0"},
 		{"2026-01-01,m\n", "steps.csv: record on line 2: wrong number of fields"},
 	} {
 		try.Refuses(steps(c.rows))(t, c.want)

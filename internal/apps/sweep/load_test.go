@@ -91,7 +91,8 @@ var bad = map[string]struct{ text, want string }{
 		`s.yaml:2:11: launcher.gpus_per_trial: 2, but slurm.gpus, what a task has, is a100:4; expected the ` +
 			`same number`},
 	"GPUs and processes": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1], gpus_per_trial: 2, procs_per_trial: 2}\n",
-		`s.yaml:2:11: launcher.gpus_per_trial: cannot be used with procs_per_trial, which is for processors; leave one out`},
+		`s.yaml:2:11: launcher.gpus_per_trial: cannot be used with procs_per_trial, which is for processors; ` +
+			`leave one out`},
 	"alias": {"seeds: &s [7, 8]\naxes: *s\n",
 		`s.yaml:2:7: axes: aliases (*s) are not read; write the value out`},
 	"not a mapping": {"[1]\n", `s.yaml:1:1: expected keys such as model: and loss:, found [1]`},

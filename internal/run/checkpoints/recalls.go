@@ -42,8 +42,8 @@ func readRecalls(paths []string, c models.Weights, v text.Tokenizer) (all []reca
 			return nil, fmt.Errorf("recalls: %w; expected what 'vsetrain eval --json FILE' writes", err)
 		}
 		if len(r.Models) != 1 || r.Data.Split == "" {
-			return nil, fmt.Errorf("%s: recalls of %d networks on split %q; expected recalls of one network on a split "+
-				"of its data: vsetrain eval CHECKPOINT --json FILE", path, len(r.Models), r.Data.Split)
+			return nil, fmt.Errorf("%s: recalls of %d networks on split %q; expected recalls of one network on a "+
+				"split of its data: vsetrain eval CHECKPOINT --json FILE", path, len(r.Models), r.Data.Split)
 		}
 		if r.Protocols == nil {
 			r.Protocols = []eval.Metrics{r.Metrics}

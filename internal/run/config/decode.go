@@ -29,8 +29,8 @@ const extendsKey = "extends"
 func decodeSection(file string, tree, section *field, node *yaml.Node, out layer, p *problems) {
 	seen := map[string]int{}
 	if k := foreign(section, node); k != nil {
-		p.add(SourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, like all others here; this file is not a "+
-			"configuration: the top level has %s", strings.Join(section.keys(), ", "))
+		p.add(SourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, like all others here; this file is not "+
+			"a configuration: the top level has %s", strings.Join(section.keys(), ", "))
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {

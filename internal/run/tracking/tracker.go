@@ -114,8 +114,8 @@ func (t *Tracker) start() {
 			pause := trackEvery
 			if err := t.sync(ctx); err != nil {
 				select {
-				case t.said <- fmt.Errorf("MLflow at %s: %w; training continues, and missing records are sent when the "+
-					"server answers again", t.target.URL, err):
+				case t.said <- fmt.Errorf("MLflow at %s: %w; training continues, and missing records are sent when "+
+					"the server answers again", t.target.URL, err):
 				default: // said before
 				}
 				pause, wait = wait, min(2*wait, time.Minute)

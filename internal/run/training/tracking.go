@@ -38,7 +38,7 @@ func (t *training) endTracking(err error) {
 				t.Tracking.URL, err))
 			return
 		}
-		t.Observer.Warning(fmt.Errorf("MLflow at %s does not have the whole run: %w; send the rest with vsetrain track "+
-			"%s --mlflow %s", t.Tracking.URL, err, t.RunDir, t.Tracking.URL))
+		t.Observer.Warning(fmt.Errorf("MLflow at %s does not have the whole run: %w; send the rest with vsetrain "+
+			"track %s --mlflow %s", t.Tracking.URL, err, t.RunDir, t.Tracking.URL))
 	}
 }

@@ -68,7 +68,8 @@ func TestFactoredGivesTheBitsOfAStoredGradient(t *testing.T) {
 		d := open(t, cpu.Options{Threads: 2, Precision: p})
 		defer d.Close()
 		normal := func(n int) device.View {
-			v, x, r := device.ViewOf(try.Get(d.Alloc(device.Float, n))(t)), make([]float32, n), rand.New(rand.NewPCG(1, 1))
+			v, x := device.ViewOf(try.Get(d.Alloc(device.Float, n))(t)), make([]float32, n)
+			r := rand.New(rand.NewPCG(1, 1))
 			for i := range x {
 				x[i] = float32(r.NormFloat64())
 			}
