@@ -11,7 +11,7 @@ import (
 // vsetrain/internal/system/build.commit=0123456789ab+changes". The commit is also found where Go stamps it, which
 // -buildvcs=false, often set in GOFLAGS, turns off.
 var (
-	version = "0.5.0-dev"
+	version = "0.6.0-dev"
 	commit  = ""
 )
 
