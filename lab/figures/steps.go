@@ -157,7 +157,7 @@ func gigabytes(v float64) string {
 // stepsBars draws how many times as fast as PyTorch's fastest way in the same precision every network is. A machine and
 // precision that were never measured beside PyTorch have no bars.
 func stepsBars(steps []row) []byte {
-	b := chart.Bars{Title: "Training steps: how many times as fast as PyTorch in the same precision on the same machine",
+	b := chart.Bars{Title: "Training steps: times as fast as PyTorch, same precision and machine",
 		X: "PyTorch's fastest way (eager, compiled, CUDA graph) is 1, the black line", Width: 17, Unit: 1,
 		Label: func(v float64) string { return ratio(v, 1) }, Groups: distinct(steps, "network")}
 	for _, machine := range distinct(steps, "machine") {
