@@ -80,13 +80,16 @@ func TestNewestRowCounts(t *testing.T) {
 		"2026-01-02,m,VSE++,128,fp32,13000,12000,,400,,\n" +
 		"2026-01-02,g,VSE++,128,bf16,9,6.5,4,2,,\n"))(t)
 	const want = "\nm, 2026-01-02:\n\n| network | batch | eager fp32 | compiled fp32 | vsetrain fp32 | times |\n" +
-		"|---|---:|---:|---:|---:|---:|\n| VSE++ | 128 | 13,000 | 12,000 | 400 | 30.0x |\n| SCAN | 128 | – | – | 2,000 | – |\n"
+		"|---|---:|---:|---:|---:|---:|\n| VSE++ | 128 | 13,000 | 12,000 | 400 | 30.0x |\n" +
+		"| SCAN | 128 | – | – | 2,000 | – |\n"
 	got := stepsTables(steps)
-	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| VSE++ | 128 | 9.00 | 6.50 | 4.00 | 2.00 | 2.00x |\n") {
+	if !strings.HasPrefix(got, want) ||
+		!strings.HasSuffix(got, "| VSE++ | 128 | 9.00 | 6.50 | 4.00 | 2.00 | 2.00x |\n") {
 		t.Errorf("the tables are\n%s\nexpected\n%s and the fastest way of PyTorch on g", got, want)
 	}
 	drawn := string(stepsBars(steps))
-	for text, there := range map[string]bool{">30.0x</text>": true, ">2.00x</text>": true, "m, fp32": true, "g, bf16": true, "g, fp32": false} {
+	for text, there := range map[string]bool{">30.0x</text>": true, ">2.00x</text>": true, "m, fp32": true,
+		"g, bf16": true, "g, fp32": false} {
 		if strings.Contains(drawn, text) != there {
 			t.Errorf("%q in the chart is %v, expected %v:\n%s", text, !there, there, drawn)
 		}

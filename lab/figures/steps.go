@@ -10,10 +10,10 @@ import (
 	"vsetrain/internal/apps/chart"
 )
 
-// stepColumns are those of steps.csv: medians of a step in milliseconds, memory in GB. PyTorch is timed eagerly, with
-// torch.compile, and as a CUDA graph (compiled before where that is faster). An empty cell was not measured.
-var stepColumns = []string{"date", "machine", "network", ">batch", "precision", ">eager_ms", ">compiled_ms", ">graph_ms",
-	">vsetrain_ms", ">pytorch_gb", ">vsetrain_gb"}
+// stepColumns are the columns of steps.csv: medians of a step in milliseconds, memory in GB. PyTorch is timed eagerly,
+// with torch.compile, and as a CUDA graph. An empty cell was not measured.
+var stepColumns = []string{"date", "machine", "network", ">batch", "precision", ">eager_ms", ">compiled_ms",
+	">graph_ms", ">vsetrain_ms", ">pytorch_gb", ">vsetrain_gb"}
 
 // steps writes the tables and the chart of training steps.
 func (b *book) steps() error {
@@ -28,8 +28,8 @@ func (b *book) steps() error {
 	return b.put("docs/performance.md", "steps", stepsTables(rows))
 }
 
-// newest returns the newest row of every network on each machine and in each precision, in the order in which they first
-// appear. Rows are in the order of their dates.
+// newest returns the newest row of every network on each machine and in each precision, in the order in which they
+// first appear. Rows are in the order of their dates.
 func newest(rows []row) (steps []row, err error) {
 	last := ""
 	for _, r := range rows {
@@ -39,7 +39,8 @@ func newest(rows []row) (steps []row, err error) {
 			return nil, fmt.Errorf("%s: date %q, expected 2006-01-02", r.at, date)
 		case date < last:
 			return nil, fmt.Errorf("%s: the date %s is before %s of the row above; append new rows", r.at, date, last)
-		case r.text["machine"] == "" || r.text["network"] == "" || r.text["precision"] == "" || r.number["batch"] == 0:
+		case slices.Contains([]string{r.text["machine"], r.text["network"], r.text["precision"]}, "") ||
+			r.number["batch"] == 0:
 			return nil, fmt.Errorf("%s: a row needs a machine, a network, a batch and a precision", r.at)
 		}
 		last = date
@@ -53,7 +54,8 @@ func newest(rows []row) (steps []row, err error) {
 }
 
 func sameStep(a, b row) bool {
-	return a.text["machine"] == b.text["machine"] && a.text["network"] == b.text["network"] && a.text["precision"] == b.text["precision"]
+	same := func(column string) bool { return a.text[column] == b.text[column] }
+	return same("machine") && same("network") && same("precision")
 }
 
 // distinct returns the values of a column in the order in which they first appear.
@@ -84,8 +86,8 @@ func stepsTables(steps []row) string {
 		rows := slices.DeleteFunc(slices.Clone(steps), func(r row) bool { return r.text["machine"] != machine })
 		heads := []string{"network", ">batch"}
 		for _, precision := range distinct(steps, "precision") {
-			heads = append(heads, ">eager "+precision, ">compiled "+precision, ">CUDA graph "+precision, ">vsetrain "+precision,
-				">times")
+			heads = append(heads, ">eager "+precision, ">compiled "+precision, ">CUDA graph "+precision,
+				">vsetrain "+precision, ">times")
 		}
 		heads = append(heads, ">GB: PyTorch", ">vsetrain")
 		var cells [][]string
@@ -102,13 +104,15 @@ func stepsTables(steps []row) string {
 					date = max(date, r.text["date"])
 				}
 				n := r.number
-				batch, torch, ours = max(batch, n["batch"]), max(torch, n["pytorch_gb"]), max(ours, n["vsetrain_gb"])
+				batch, torch = max(batch, n["batch"]), max(torch, n["pytorch_gb"])
+				ours = max(ours, n["vsetrain_gb"])
 				for _, c := range []string{"eager_ms", "compiled_ms", "graph_ms", "vsetrain_ms"} {
 					times = append(times, milliseconds(n[c]))
 				}
 				times = append(times, ratio(r.fastest(), n["vsetrain_ms"]))
 			}
-			cells = append(cells, slices.Concat([]string{network, whole(batch)}, times, []string{gigabytes(torch), gigabytes(ours)}))
+			cells = append(cells, slices.Concat([]string{network, whole(batch)}, times,
+				[]string{gigabytes(torch), gigabytes(ours)}))
 		}
 		measured := func(of []string) (kept []string) {
 			for column, c := range of {
@@ -165,8 +169,9 @@ func stepsBars(steps []row) []byte {
 			s := chart.Series{Name: machine + ", " + precision, Color: len(b.Series)}
 			for _, network := range b.Groups {
 				ratio := 0.0
+				want := row{text: map[string]string{"machine": machine, "network": network, "precision": precision}}
 				for _, r := range steps {
-					if r.text["machine"] == machine && r.text["precision"] == precision && r.text["network"] == network && r.fastest() > 0 {
+					if sameStep(r, want) && r.fastest() > 0 {
 						ratio = r.fastest() / r.number["vsetrain_ms"]
 					}
 				}

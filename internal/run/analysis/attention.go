@@ -104,7 +104,8 @@ func Attend(ctx context.Context, r pretrained.AnalysisRequest, checkpoint string
 	s := l.Split
 	if l.Runner.Embeds == nil {
 		return nil, fmt.Errorf("%s: network %s scores pairs; attention is shown for %s", l.Found,
-			l.Model.Options.Network, strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Attention }), ", "))
+			l.Model.Options.Network,
+			strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Attention }), ", "))
 	}
 	k, e := s.Regions(), l.Runner.Embeds.Dim()
 	regions, boxes := make([]float32, k*s.Dim()), make([]float32, 4*k)
