@@ -64,7 +64,7 @@ func TestOpenExtractor(t *testing.T) {
 	o.Warn = func(error) { warned++ }
 	x := open(t, o)
 	if i := x.Info(); warned != 1 || i.Origin != pretrained.UnknownOrigin ||
-		!strings.Contains(i.OriginNote, "nothing says") {
+		!strings.Contains(i.OriginNote, "there is no record that") {
 		t.Errorf("%d warnings, %+v", warned, i)
 	}
 	warned = 0

@@ -152,7 +152,7 @@ func TestEvalNotes(t *testing.T) {
 	want = counted(other)
 	if !m.Foreign || m.Unknown != want.Unknown || m.Unknown == own.Unknown || len(notes) != 2 ||
 		!strings.Contains(notes[0], "% of the words of the captions are unknown to its vocabulary") ||
-		!strings.Contains(notes[1], "in size alone (3 x 16)") {
+		!strings.Contains(notes[1], "only in size (3 x 16)") {
 		t.Errorf("%+v, %q", m, notes)
 	}
 }
