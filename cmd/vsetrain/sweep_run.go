@@ -153,7 +153,7 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 	return s
 }
 
-// summary says how the sweep stands. The error counts the failed trials, also the ones of earlier sessions too; with an
+// summary says how the sweep stands. The error counts the failed trials, those of earlier sessions too; with an
 // index it is about that trial.
 func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error {
 	st, err := sweep.ReadStatus(plan, store, a.Now())
