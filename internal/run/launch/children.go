@@ -15,8 +15,9 @@ type children struct {
 	ended sync.WaitGroup
 }
 
-// start starts the ranks after p on this machine, that many with p, by the command of this process. Each ends when its
-// standard input does, and so with this process. ended hears of each that ends with an error.
+// start starts procs - 1 more ranks on this machine, numbered after p, with the command of this process. A child ends
+// when its standard input is closed, and therefore with this process. ended is called for each child that ends with an
+// error.
 func (c *children) start(command, env []string, p Place, procs int, ended func(rank int, err error)) error {
 	for range procs - 1 {
 		p.Rank++
@@ -27,7 +28,7 @@ func (c *children) start(command, env []string, p Place, procs int, ended func(r
 		}
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Env = append(env[:len(env):len(env)], placeVariable+"="+string(place))
-		cmd.Stderr = os.Stderr // its panics; all else is rank 0's to tell
+		cmd.Stderr = os.Stderr // for panics; only rank 0 reports anything else
 		if _, err = cmd.StdinPipe(); err == nil {
 			err = cmd.Start()
 		}
@@ -46,7 +47,7 @@ func (c *children) start(command, env []string, p Place, procs int, ended func(r
 	return nil
 }
 
-// end waits for the children, for a time at most, and kills those that are left.
+// end waits at most the given time for the children to end, then kills the remaining ones.
 func (c *children) end(most time.Duration) {
 	timer := time.AfterFunc(most, func() {
 		for _, cmd := range c.cmds {

@@ -1,7 +1,7 @@
-// Package launch makes processes the ranks of one training. It reads from the environment which rank a process is, or
-// starts the ranks of a machine itself; all of them meet at one TCP port of rank 0. There they compare what they are
-// about to do, MPICH finds its ranks by PMI-1, each learns within seconds that another failed, was lost or asks for a
-// stop, and all end together (docs/distributed.md).
+// Package launch makes processes the ranks of one training. It reads the rank of a process from the environment, or
+// starts the ranks of a machine itself. All ranks connect to one TCP port of rank 0, where they compare their settings
+// and MPICH gets its addresses (PMI-1). Each rank learns within seconds that another one failed, was lost or asked for
+// a stop, and all of them end together (docs/distributed.md).
 package launch
 
 import (
@@ -14,51 +14,52 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// TokenVariable holds a secret that all ranks of a training share; a process with another one is refused.
+// TokenVariable names the environment variable of a secret that all ranks of a training share. Rank 0 refuses a process
+// with another secret.
 const TokenVariable = "VSETRAIN_LAUNCH_TOKEN"
 
-// placeVariable holds the place of a process that Join started.
+// placeVariable holds the Place of a process that Join started.
 const placeVariable = "VSETRAIN_LAUNCH_PLACE"
 
-// DefaultPort is the port of rank 0 where only MASTER_ADDR is set: torch's.
+// DefaultPort is the port of rank 0 if only MASTER_ADDR is set. torchrun uses the same.
 const DefaultPort = 29500
 
-// Place is where a process stands among the ranks.
+// Place is the place of a process among the ranks.
 type Place struct {
 	Rank, Ranks int
-	// Locals is how many ranks share the processors that this process sees, and Local which of them it is.
+	// Locals is the number of ranks that share the processors that this process sees, and Local its number among them.
 	Local, Locals int
-	Device        int    // which GPU of the machine a launcher means
-	Address       string // HOST:PORT of rank 0; "" where this process chooses it, or MPI tells it
-	Launcher      string // what started the ranks; "" where nothing did
-	StartsMPI     bool   // MPI is started by the launcher and not by the ranks
+	Device        int    // GPU of the machine that the launcher assigns
+	Address       string // HOST:PORT of rank 0; "" if this process chooses it or MPI distributes it
+	Launcher      string // the program that started the ranks; "" if none did
+	StartsMPI     bool   // the launcher starts MPI, the ranks do not
 	Child         bool   // Join started this process
-	Token         string // a secret of all ranks, or what tells trainings apart
+	Token         string // a secret of all ranks, or text that tells trainings apart
 }
 
-// Threads is the part of that many threads that is this rank's; the first ranks take the remainder.
+// Threads is this rank's share of all threads; the first ranks take the remainder.
 func (p Place) Threads(all int) int {
 	n := max(1, p.Locals)
 	return max(1, (all+n-1-p.Local)/n)
 }
 
-// Times makes each process of a launcher one of that many on its machine, the first of them.
+// Times makes this process the first of procs ranks, and every other process of the launcher likewise.
 func (p Place) Times(procs int) Place {
 	p.Rank, p.Ranks = p.Rank*procs, p.Ranks*procs
 	p.Local, p.Locals = p.Local*procs, max(1, p.Locals)*procs
 	return p
 }
 
-// launcher is what starts processes, and the variables by which it tells them their place.
+// launcher is a program that starts processes, with the variables that describe their places.
 type launcher struct {
 	name, rank, ranks, local, locals string
 
-	device string // which of the processes of a machine this one is, in other words than local
-	mpi    bool   // it starts MPI too
-	outer  bool   // it may start one of the others, and its variables then describe processes of that
+	device string // number on the machine, if local is not set
+	mpi    bool   // the launcher also starts MPI
+	outer  bool   // it may start another launcher, whose processes its variables then describe
 }
 
-// The launchers that others have to tell apart.
+// The launchers that others have to be told apart from.
 const (
 	mpirun = "Open MPI's mpirun"
 	pmix   = "PMIx"
@@ -77,8 +78,8 @@ var launchers = []launcher{
 	{name: slurm, rank: "SLURM_PROCID", ranks: "SLURM_STEP_NUM_TASKS", device: "SLURM_LOCALID", outer: true},
 }
 
-// Environment reads the place of this process from the variables of whatever started it. Variables that contradict each
-// other are an error that names both. A process that is alone has one rank and no launcher.
+// Environment reads the place of this process from the variables of its launcher. Variables that contradict each other
+// are an error that names both. A single process has one rank and no launcher.
 func Environment(getenv func(string) string) (Place, error) {
 	p := Place{Ranks: 1}
 	if text := getenv(placeVariable); text != "" {
@@ -98,7 +99,7 @@ func Environment(getenv func(string) string) (Place, error) {
 		if err != nil {
 			return p, err
 		}
-		if ranks == 1 && l.name == slurm { // srun of one process, which may start ranks itself
+		if ranks == 1 && l.name == slurm { // srun with one process, which may start ranks itself
 			continue
 		}
 		if by.name == "" {
@@ -131,7 +132,7 @@ func Environment(getenv func(string) string) (Place, error) {
 	return p, p.address(getenv, by)
 }
 
-// pair reads a number and how many there are.
+// pair reads a number and its upper limit.
 func pair(getenv func(string) string, name, of string) (n, all int, err error) {
 	for variable, to := range map[string]*int{name: &n, of: &all} {
 		if *to, err = options.ParseInt(getenv(variable)); err != nil {
@@ -144,7 +145,7 @@ func pair(getenv func(string) string, name, of string) (n, all int, err error) {
 	return n, all, nil
 }
 
-// address finds where rank 0 listens.
+// address finds the address of rank 0.
 func (p *Place) address(getenv func(string) string, by launcher) error {
 	host, port := getenv("MASTER_ADDR"), getenv("MASTER_PORT")
 	if by.name == slurm {
@@ -174,7 +175,7 @@ func (p *Place) address(getenv func(string) string, by launcher) error {
 	return nil
 }
 
-// firstHost is the first name of a list of Slurm, such as n[01-04,7],m1.
+// firstHost is the first name of a Slurm node list, such as n[01-04,7],m1.
 func firstHost(list string) string {
 	head, rest, grouped := strings.Cut(list, "[")
 	if name, _, several := strings.Cut(head, ","); several || !grouped {

@@ -25,37 +25,39 @@ import (
 )
 
 const (
-	deadAfter = 10 * time.Second // without a sign of life a rank is dead
-	// grace is how long a rank has to end by itself when another failed. One that waits in a collective of MPI cannot.
+	deadAfter = 10 * time.Second // a rank is dead after this time without a sign of life
+	// grace is the time that a rank has to end by itself after another one failed. A rank that waits in an MPI
+	// collective cannot.
 	grace = time.Second
-	// deviceGrace is grace where devices send values: collectives that wait can be aborted, which may hang too.
+	// deviceGrace replaces grace if the devices communicate: their collectives can be aborted, but the abort may hang.
 	deviceGrace = 5 * time.Second
-	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
+	// parting is how long rank 0 waits for the connections and processes of ranks that have finished.
 	parting = 5 * time.Second
 
 	retry = 100 * time.Millisecond // between two attempts to reach rank 0
 )
 
-// Options say how a process joins the others.
+// Options describe how a process joins the other ranks.
 type Options struct {
 	Place Place
-	// Procs is how many ranks of this machine this process is: it starts the others with Command and Env, "NAME=value".
+	// Procs is the number of ranks that this process stands for on this machine. It starts the others with Command and
+	// Env ("NAME=value").
 	Procs   int
 	Command []string
 	Env     []string
-	MPI     libraries.Library // what mpi.Search found
-	Devices bool              // the devices send values to each other, and MPI is not needed
-	Facts   []Fact            // what all ranks must agree on
-	Wait    time.Duration     // how long to wait for all ranks; 0 is for ever
-	Notice  func(string)      // tells a person what this process waits for
-	Exit    func(*Failure)    // ends the process by force, which another rank's failure leaves waiting; after a second
-	Dead    time.Duration     // after how long without a sign of life a rank is dead; 0 is ten seconds
+	MPI     libraries.Library // from mpi.Search
+	Devices bool              // the devices communicate directly, without MPI
+	Facts   []Fact            // settings that all ranks must agree on
+	Wait    time.Duration     // how long to wait for all ranks; 0 waits without limit
+	Notice  func(string)      // reports to the user what this process waits for
+	Exit    func(*Failure)    // ends the process if the failure of another rank leaves it waiting
+	Dead    time.Duration     // a rank is dead after this time without a sign of life; 0 means ten seconds
 }
 
-// Member is this process among the ranks of a training. Devices that send values see the others through it
+// Member is this process as one rank of a training. Devices that communicate directly reach the other ranks through it
 // (device.Rendezvous).
 type Member struct {
-	World *mpi.World // nil where devices send values
+	World *mpi.World // nil if the devices communicate directly
 
 	p        Place
 	o        Options
@@ -71,8 +73,8 @@ type Member struct {
 	leave           sync.Once
 }
 
-// Join meets the other ranks, compares facts with them, and starts MPI on the calling goroutine, which is locked to its
-// thread and makes all calls of the world. The error is a *Failure where another rank is the cause.
+// Join connects to the other ranks, compares facts with them, and starts MPI on the calling goroutine. That goroutine
+// is locked to its thread and must make all calls of World. The error is a *Failure if another rank is the cause.
 func Join(ctx context.Context, o Options) (*Member, error) {
 	o.Dead = cmp.Or(o.Dead, deadAfter)
 	m := &Member{p: o.Place, o: o, grace: grace, stopped: make(chan struct{}), failed: make(chan struct{}),
@@ -144,10 +146,10 @@ func (m *Member) join(ctx context.Context) (err error) {
 	return m.start()
 }
 
-// refusal is an error that trying again does not change.
+// refusal is an error that a retry does not change.
 type refusal struct{ error }
 
-// reach connects to rank 0, at the first address that answers.
+// reach connects to rank 0 at the first address that answers.
 func (m *Member) reach(ctx context.Context, addresses []string) (err error) {
 	for began, reminded := time.Now(), time.Now(); ; time.Sleep(retry) {
 		for _, m.at = range addresses {
@@ -159,7 +161,7 @@ func (m *Member) reach(ctx context.Context, addresses []string) (err error) {
 			}
 		}
 		waited := time.Since(began)
-		if m.o.Wait > 0 && waited > m.o.Wait+m.o.Dead { // rank 0 says more where it can
+		if m.o.Wait > 0 && waited > m.o.Wait+m.o.Dead { // the error of rank 0 is more specific, if it can be reached
 			return fmt.Errorf("rank 0 did not answer at %s within %v: %w; see its output, or wait longer with --wait",
 				strings.Join(addresses, ", "), m.o.Wait, err)
 		}
@@ -170,7 +172,7 @@ func (m *Member) reach(ctx context.Context, addresses []string) (err error) {
 	}
 }
 
-// greet says hello to rank 0.
+// greet introduces this process to rank 0.
 func (m *Member) greet(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: m.o.Dead}
 	c, err := dialer.DialContext(ctx, "tcp", m.at)
@@ -199,11 +201,12 @@ func (m *Member) greet(ctx context.Context) error {
 }
 
 func (m *Member) hello() hello {
-	host, _ := os.Hostname() // empty if the system does not tell
+	host, _ := os.Hostname() // empty if the system does not know it
 	return hello{m.p.Rank, m.p.Ranks, os.Getpid(), host, m.p.Token, m.o.Facts}
 }
 
-// begin waits until all ranks have come and agree, and returns the machines that they are on: those share memory.
+// begin waits until all ranks have connected and agree. It returns the machine of each rank: ranks on one machine share
+// memory.
 func (m *Member) begin(ctx context.Context) (machines []string, err error) {
 	defer context.AfterFunc(ctx, func() {
 		m.fail(m.p.Rank, "was interrupted before all ranks had come", true)
@@ -220,7 +223,7 @@ func (m *Member) begin(ctx context.Context) (machines []string, err error) {
 	return machines, err
 }
 
-// meet waits until all ranks have come to a meeting, and returns what each gave, by rank.
+// meet waits until every rank has called it with this name, and returns the value that each rank gave.
 func (m *Member) meet(name string, own []byte) (all [][]byte, err error) {
 	call := m.zero.Go("Store.Meet", Gift{name, own}, &all, nil)
 	select {
@@ -228,13 +231,13 @@ func (m *Member) meet(name string, own []byte) (all [][]byte, err error) {
 		if call.Error == nil {
 			return all, nil
 		}
-		<-m.failed // watch hears of it too
+		<-m.failed // watch is told too
 	case <-m.failed:
 	}
 	return nil, m.failure
 }
 
-// exchange is a meeting of a training.
+// exchange is meet under the name of all meetings but the first and the last.
 func (m *Member) exchange(own []byte) ([][]byte, error) { return m.meet("", own) }
 
 // load loads MPI.
@@ -251,7 +254,7 @@ func (m *Member) load() error {
 	return nil
 }
 
-// Pick chooses a library that can be started as a process at this place is. Without a launcher Join starts it.
+// Pick chooses a library that a process at this place can start. Join starts it if there is no launcher.
 func Pick(lib libraries.Library, p Place) (path string, err error) {
 	if lib.Path == "" {
 		return "", fmt.Errorf("several ranks need MPI: %s", lib.Missing())
@@ -278,7 +281,7 @@ func Pick(lib libraries.Library, p Place) (path string, err error) {
 		"--procs; or install MPICH, which needs none (apt install libmpich12, or pip install mpich)", lib.Path)
 }
 
-// start starts MPI, and checks that it is the launcher's.
+// start starts MPI and checks that it is the launcher's.
 func (m *Member) start() error {
 	w := m.World
 	if err := w.Init(); err != nil {
@@ -291,7 +294,7 @@ func (m *Member) start() error {
 	return nil
 }
 
-// serve opens the store and returns its addresses as other ranks may see them, that for this machine first.
+// serve opens the store. It returns the addresses at which other ranks may reach it, the one for this machine first.
 func (m *Member) serve() (addresses []string, err error) {
 	p, listen := m.p, net.JoinHostPort(bind.Local, "0")
 	switch host, port, _ := net.SplitHostPort(p.Address); {
@@ -329,7 +332,7 @@ func (m *Member) serve() (addresses []string, err error) {
 	return addresses, err
 }
 
-// share tells all ranks the addresses of the store and its token, through MPI.
+// share sends the addresses and the token of the store to all ranks through MPI.
 func (m *Member) share(addresses []string) ([]string, error) {
 	text := make([]float32, 4096) // bytes
 	for i, b := range []byte(strings.Join(append(addresses[:min(len(addresses), 99)], m.p.Token), " ")) {
@@ -348,7 +351,7 @@ func (m *Member) share(addresses []string) ([]string, error) {
 	return words[:last], nil
 }
 
-// watch hears what other ranks say, and ends this process by force where another rank's end leaves it waiting.
+// watch receives the news of other ranks, and ends this process by force if the end of another rank leaves it waiting.
 func (m *Member) watch() {
 	for stops := false; m.failure == nil; {
 		var n News
@@ -375,13 +378,13 @@ func (m *Member) watch() {
 	}
 }
 
-// childEnded reports that a process that this one started ended with an error.
+// childEnded reports a child that ended with an error.
 func (m *Member) childEnded(rank int, err error) {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	m.fail(rank, fmt.Sprintf("its process ended: %v", err), ok && exit.ExitCode() < 0)
 }
 
-// fail tells all ranks that one failed.
+// fail tells all ranks that one of them failed.
 func (m *Member) fail(rank int, why string, lost bool) {
 	m.tell(News{Failure: &Failure{Rank: rank, Text: fmt.Sprintf("rank %d: %s", rank, why), Lost: lost}})
 }
@@ -392,8 +395,8 @@ func (m *Member) tell(n News) {
 	}
 }
 
-// Context returns a context that ends when ctx does or any rank asks for a stop; and that it ends, for whatever reason,
-// asks all ranks. The ranks learn it at different steps: they must agree on one by a collective.
+// Context returns a context that ends when ctx ends or any rank asks for a stop. When it ends, for whatever reason, all
+// ranks are asked to stop. They learn it at different steps and must agree on one by a collective.
 func (m *Member) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	off := context.AfterFunc(ctx, func() { m.tell(News{Stop: true}) })
@@ -410,8 +413,8 @@ func (m *Member) Context(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// Leave ends this rank when its work is done: it waits until all others are done too, then ends MPI with them. The
-// error is a *Failure where one of them failed.
+// Leave ends this rank when its work is done. It waits until all others are done too, then ends MPI with them. The
+// error is a *Failure if one of them failed.
 func (m *Member) Leave() error {
 	if _, err := m.meet(end, nil); err != nil {
 		m.part(grace)
@@ -426,13 +429,13 @@ func (m *Member) Leave() error {
 	return err
 }
 
-// Fail ends this rank because of an error, and tells the others, which end within two seconds. MPI is left as it is. It
-// returns the cause: the *Failure of another rank where that is it, also where a call of MPI failed without that rank,
-// or else the error.
+// Fail ends this rank because of an error and tells the others, which end within two seconds. MPI is not finalised.
+// Fail returns the cause: the *Failure of another rank if that came first or made a call of MPI fail here, otherwise
+// err.
 func (m *Member) Fail(err error) error {
 	most := 10 * time.Millisecond
 	if _, ok := errors.AsType[*mpi.CallError](err); ok && m.zero != nil {
-		most = m.o.Dead + m.grace // the last moment at which a rank may be found dead
+		most = m.o.Dead + m.grace // the latest moment at which a rank can be found dead
 	}
 	select {
 	case <-m.failed:
@@ -446,7 +449,7 @@ func (m *Member) Fail(err error) error {
 	return err
 }
 
-// part closes the connection, and as rank 0 and as a parent waits for the others, for a time at most.
+// part closes the connection. Rank 0 and parents then wait for the others, at most the given time.
 func (m *Member) part(most time.Duration) {
 	m.leave.Do(func() { close(m.leaving) })
 	if m.zero != nil {
@@ -458,7 +461,7 @@ func (m *Member) part(most time.Duration) {
 	m.children.end(most)
 }
 
-// Devices reports whether the devices of the ranks send values to each other, and not MPI.
+// Devices reports whether the devices of the ranks communicate directly, without MPI.
 func (m *Member) Devices() bool { return m.o.Devices }
 
 // Rank implements device.Job.

@@ -19,13 +19,13 @@ import (
 // hearsay is how long a lost connection waits for the process that started the rank, which knows how it ended.
 const hearsay = 200 * time.Millisecond
 
-// reminder is the time between two notices that ranks have not come.
+// reminder is the time between two notices about missing ranks.
 const reminder = 30 * time.Second
 
-// Fact is something that all ranks must agree on, such as a setting.
+// Fact is a value that all ranks must agree on, such as a setting.
 type Fact struct{ Key, Value string }
 
-// Failure is why a rank must end though it can go on: a rank failed or was lost.
+// Failure is why a rank must end although it could go on: another rank failed or was lost.
 type Failure struct {
 	Rank int
 	Text string
@@ -35,7 +35,7 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Text }
 
-// hello is the first line of a connection, in JSON: which rank it is of.
+// hello is the first line of a connection, in JSON: the rank that connects.
 type hello struct {
 	Rank, Ranks, PID int
 	Host, Token      string
@@ -46,36 +46,36 @@ func (h hello) String() string {
 	return fmt.Sprintf("rank %d (process %d on %s)", h.Rank, h.PID, h.Host)
 }
 
-// welcome begins the answer; the reason why the rank is refused follows, or the end of the line.
+// welcome begins the answer. The reason for a refusal follows, or the end of the line.
 const welcome = "vsetrain ranks: "
 
-// The meetings at which ranks begin and end; there is one more, for all else.
+// The first and the last meeting. All others share a third name.
 const (
-	begin = "begin" // all have come and agree
-	end   = "end"   // the work of all is done
+	begin = "begin" // all ranks have connected and agree
+	end   = "end"   // all ranks have finished
 )
 
-// store is where ranks meet and hear of each other, in the process of rank 0.
+// store is where ranks exchange values and learn about each other, in the process of rank 0.
 type store struct {
 	zero hello // of rank 0
 	dead time.Duration
 
 	mu       sync.Mutex
-	peers    []*peer // by rank; nil has not come
-	came     int     // how often a rank has come
-	open     int     // connections
+	peers    []*peer // by rank; nil until it has connected
+	came     int     // connections accepted so far
+	open     int     // open connections
 	began    bool
-	meetings map[string]*meeting // that are not full, and end
+	meetings map[string]*meeting // those that are not complete, and the last one
 	failure  *Failure
-	asked    bool // to stop
+	asked    bool // a rank asked for a stop
 
-	failed, stopping chan struct{} // closed when a rank failed, and when one asked all to stop
+	failed, stopping chan struct{} // closed after the first failure and the first request to stop
 }
 
-// meeting is what ranks have given to each other, by rank.
+// meeting holds the values that ranks have given, by rank.
 type meeting struct {
 	given map[int][]byte
-	full  chan struct{} // closed when all have
+	full  chan struct{} // closed when all ranks have given theirs
 }
 
 // peer answers the calls of one rank (net/rpc).
@@ -90,7 +90,7 @@ func newStore(zero hello, dead time.Duration) *store {
 		failed: make(chan struct{}), stopping: make(chan struct{})}
 }
 
-// accept serves everybody who connects until the listener is closed.
+// accept serves every connection until the listener is closed.
 func (s *store) accept(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -101,7 +101,8 @@ func (s *store) accept(l net.Listener) {
 	}
 }
 
-// serve serves one connection. A stranger has no answer, and who is refused makes no calls.
+// serve serves one connection. A connection without a valid first line gets no answer, and a refused rank can make no
+// calls.
 func (s *store) serve(c net.Conn) {
 	l := &link{Conn: c, dead: s.dead}
 	defer l.Close()
@@ -123,7 +124,7 @@ func (s *store) serve(c net.Conn) {
 	s.mu.Unlock()
 }
 
-// admit takes a rank in, or says why not.
+// admit accepts a rank, or says why not.
 func (s *store) admit(p *peer) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *store) admit(p *peer) string {
 	return ""
 }
 
-// contradictions names at most three facts of a rank that are not the same as the facts of rank 0.
+// contradictions names at most three facts that differ between rank 0 and another rank.
 func contradictions(zero, other []Fact) (list []string) {
 	values := map[string]string{}
 	for _, f := range other {
@@ -161,13 +162,13 @@ func contradictions(zero, other []Fact) (list []string) {
 	return list
 }
 
-// Gift is what a rank gives to the others at a meeting.
+// Gift is the value that a rank gives at a meeting.
 type Gift struct {
 	Meeting string
 	Value   []byte
 }
 
-// Meet answers with what each rank gave when all have come to a meeting, or with an error when a rank failed.
+// Meet returns the value of each rank once every rank has called it for this meeting, or an error after a rank failed.
 func (p *peer) Meet(g Gift, all *[][]byte) error {
 	p.mu.Lock()
 	m := p.meetings[g.Meeting]
@@ -192,23 +193,23 @@ func (p *peer) Meet(g Gift, all *[][]byte) error {
 	case <-p.left:
 	}
 	select {
-	case <-p.failed: // also where the last to come is the one that failed
+	case <-p.failed: // also if the last rank to arrive is the one that failed
 		return errFailed
 	default:
 		return nil
 	}
 }
 
-// errFailed ends a meeting that has no use any more. Watch says why.
+// errFailed ends a meeting that can never be complete. Watch says why.
 var errFailed = errors.New("a rank failed")
 
-// News is what a rank tells all.
+// News is a message of a rank to all ranks.
 type News struct {
 	Failure *Failure
-	Stop    bool // all are to stop
+	Stop    bool // all ranks are to stop
 }
 
-// Tell tells all ranks. The first failure counts.
+// Tell passes news to all ranks. Only the first failure counts.
 func (p *peer) Tell(n News, _ *News) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,8 +223,8 @@ func (p *peer) Tell(n News, _ *News) error {
 	return nil
 }
 
-// Watch answers when there are news, of a stop unless the caller knows of it; and after a while without any, so that
-// both ends hear of each other.
+// Watch returns when there is news. It reports a stop only to callers that do not know of it. Without news it returns
+// after a while, so that both ends hear from each other.
 func (p *peer) Watch(stops bool, n *News) error {
 	stopping := p.stopping
 	if stops {
@@ -240,7 +241,7 @@ func (p *peer) Watch(stops bool, n *News) error {
 	return nil
 }
 
-// gone notes that a connection ended: a rank that was not done is lost. One that had not begun may come again.
+// gone notes that a connection ended. A rank that had not finished is lost; one that had not begun may connect again.
 func (p *peer) gone(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,7 +274,7 @@ func (s *store) fail(f *Failure) {
 	}
 }
 
-// wait tells who has not come, until all have, and fails those who have where the user's limit is over.
+// wait reports missing ranks until all have connected. After the limit it fails those that have.
 func (s *store) wait(came <-chan struct{}, limit time.Duration, notice func(string)) {
 	var over <-chan time.Time
 	if limit > 0 {
@@ -297,7 +298,7 @@ func (s *store) wait(came <-chan struct{}, limit time.Duration, notice func(stri
 	}
 }
 
-// missing names the ranks that have not come.
+// missing names the ranks that have not connected.
 func (s *store) missing() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,8 +315,8 @@ func (s *store) missing() string {
 	return fmt.Sprintf("%s %s of %d", word, strings.Join(names, ", "), len(s.peers))
 }
 
-// drain waits until the ranks have closed their connections, and those who had not come when the others failed have
-// heard of it, for a time at most.
+// drain waits, at most the given time, until all ranks have closed their connections. After a failure it also waits for
+// late ranks, so that they learn of it.
 func (s *store) drain(most time.Duration) {
 	empty := func() bool {
 		s.mu.Lock()
@@ -327,20 +328,20 @@ func (s *store) drain(most time.Duration) {
 	}
 }
 
-// errDead is the error of an end that sends nothing any more.
+// errDead is the error of a connection whose other end has gone silent.
 var errDead = errors.New("sends nothing")
 
-// longest is the size of a first line at most; the first line of a rank has all settings.
+// longest is the maximum size of a first line, which holds all settings of a rank.
 const longest = 1 << 20
 
-// link is one end of a connection. Its ends hear from each other each tenth of the time after which one counts as dead.
+// link is one end of a connection. Each end sends something every dead/10.
 type link struct {
 	net.Conn
 	dead time.Duration
-	lost func(error) // hears why nothing can be read any more; may be nil
+	lost func(error) // called with the first error of a read; may be nil
 }
 
-// line reads the first line. Nothing comes after it before it is answered.
+// line reads the first line. The other end sends nothing more until it has an answer.
 func (l *link) line() (string, error) {
 	in := bufio.NewScanner(l)
 	in.Buffer(nil, longest)
@@ -350,8 +351,8 @@ func (l *link) line() (string, error) {
 	return in.Text(), nil
 }
 
-// Read implements io.Reader. It waits until nothing came for the time of death. A process that was stopped and goes on,
-// as after Ctrl-Z, finds its own time over: it gives the other end a fifth of it to be heard.
+// Read implements io.Reader. It fails after the time dead without data. A process that was stopped (Ctrl-Z) and
+// continues finds its own deadline over: the last fifth of the time gives the other end a chance to be heard.
 func (l *link) Read(b []byte) (n int, err error) {
 	for _, wait := range []time.Duration{l.dead * 4 / 5, l.dead / 5} {
 		l.SetReadDeadline(time.Now().Add(wait))
@@ -369,7 +370,8 @@ func (l *link) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Write implements io.Writer. What is written in part is the last: what follows would be read as its rest.
+// Write implements io.Writer. After a partial write the connection is closed, because the rest of the message is
+// missing.
 func (l *link) Write(b []byte) (n int, err error) {
 	l.SetWriteDeadline(time.Now().Add(l.dead / 5))
 	if n, err = l.Conn.Write(b); err != nil {
