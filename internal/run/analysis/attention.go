@@ -78,7 +78,7 @@ func attentionMap(scores []float64, boxes [][4]float64, width, height int) []flo
 	return out
 }
 
-// Map draws the attention over a picture of the given size: [height, width], between 0 and 1.
+// Map draws the attention over a picture of the given size, as values in [0, 1] of shape [height, width].
 func (a *Attention) Map(width, height int) []float64 {
 	boxes := make([][4]float64, len(a.Boxes))
 	for i, b := range a.Boxes {

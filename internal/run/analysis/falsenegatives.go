@@ -16,7 +16,7 @@ import (
 	"vsetrain/train"
 )
 
-// FalseNegatives are the false negatives of training batches under one checkpoint.
+// FalseNegatives counts the false negatives in training batches under one checkpoint.
 type FalseNegatives struct {
 	Checkpoint string  `json:"checkpoint"` // its file's name
 	Epoch      float64 `json:"epoch"`
@@ -24,11 +24,11 @@ type FalseNegatives struct {
 	train.FalseNegatives
 }
 
-// falseBatches is how many batches of the first epoch are looked at.
+// falseBatches is the number of batches of the first epoch that are examined.
 const falseBatches = 16
 
-// MeasureFalseNegatives looks at every checkpoint in a run directory, the earliest epoch first, on the same batches of
-// the training split. It returns nil without an error where the training split has no semantic vectors.
+// MeasureFalseNegatives examines the same training batches under every checkpoint in a run directory, the earliest
+// epoch first. It returns nil without an error if the training split has no semantic vectors.
 func MeasureFalseNegatives(ctx context.Context, r pretrained.AnalysisRequest, dir string) ([]FalseNegatives, error) {
 	r.Split = "train"
 	files, err := checkpointsOf(dir)
@@ -44,14 +44,15 @@ func MeasureFalseNegatives(ctx context.Context, r pretrained.AnalysisRequest, di
 		if !ok {
 			return nil, nil
 		}
-		r.Warn = nil // the others would say the same
+		r.Warn = nil // the other checkpoints would give the same warnings
 		out = append(out, f)
 	}
 	slices.SortStableFunc(out, func(a, b FalseNegatives) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	return out, nil
 }
 
-// checkpointsOf returns the checkpoints that a run keeps, of each step one: the last weights are often the best ones.
+// checkpointsOf returns the checkpoints that a run keeps, one for each step: the last weights are often the best ones
+// too.
 func checkpointsOf(dir string) (paths []string, err error) {
 	folder := filepath.Join(dir, runfs.CheckpointsName)
 	files, err := os.ReadDir(folder)

@@ -30,7 +30,7 @@ type HardestRequest struct {
 	Top       int // negatives to list
 }
 
-// Hardest is the outcome: the same caption and batch under each run.
+// Hardest holds the hardest negatives of one caption in the same batch under each run.
 type Hardest struct {
 	Split   string
 	Caption string
@@ -40,7 +40,7 @@ type Hardest struct {
 	Lists   []HardestList
 }
 
-// HardestList is what one run finds hard, the hardest first.
+// HardestList is the list of one run, the hardest negative first.
 type HardestList struct {
 	Run, Checkpoint string
 	Match           float64 // score of the caption and its image
@@ -180,7 +180,7 @@ func (h *hardest) choose(l *pretrained.Network, c *config.Config) error {
 			return nil
 		}
 	}
-	// in the incomplete last batch: it stands in for the last caption of a whole one
+	// the caption is in the incomplete last batch: it takes the place of the last one in a whole batch
 	h.query = size - 1
 	h.captions[h.query] = int32(h.Query - 1)
 	return nil
@@ -243,7 +243,7 @@ func (h *hardest) readVectors(l *pretrained.Network, o *loss.Options) error {
 	}
 	if err != nil {
 		if !o.HasMargins() && h.Semantics == "" {
-			return nil // wanted only to be listed
+			return nil // only listed, not needed
 		}
 		return fmt.Errorf("semantic vectors of split %s: %w; 'vsetrain precompute-svd --data %s --split %s' computes "+
 			"them", h.Split, err, l.Split.Dir(), h.Split)

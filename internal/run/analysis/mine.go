@@ -26,24 +26,24 @@ type MineRequest struct {
 	Progress           func(phase string, done, total int) // may be nil
 }
 
-// MinedReport says what was mined.
+// MinedReport describes mined negatives.
 type MinedReport struct {
 	Mined *data.Mined
-	Found string // the checkpoint and what it holds, or the matrix
+	Found string // the checkpoint with its network, or the matrix
 
 	Captions, Images           int // of the split
 	FewerCaptions, FewerImages int // those with fewer negatives than were asked for
 
-	// Percent of pairs of captions whose semantic similarity (cosine) is at least train.FalseSimilarity: of captions
-	// with the captions of their mined images, and with captions that were drawn at random. Looked counts the captions
-	// that were looked at, none without semantic vectors.
+	// Percentage of caption pairs whose semantic similarity (cosine) is at least train.FalseSimilarity: False between
+	// captions and the captions of their mined images, RandomFalse between captions drawn at random. Looked counts the
+	// captions examined, 0 without semantic vectors.
 	False, RandomFalse float64
 	Looked             int
 }
 
-// Mine finds the hardest negatives of every caption and every image of the training split, with the scores of a
-// checkpoint in evaluation mode or with stored ones. Embeddings are multiplied block by block and stored scores are
-// read so; a network that scores pairs holds all its scores in memory.
+// Mine finds the hardest negatives of every caption and every image of the training split, from the scores of a
+// checkpoint in evaluation mode or from stored scores. Embeddings are multiplied and stored scores are read block by
+// block. A network that scores pairs keeps all its scores in memory.
 func Mine(ctx context.Context, r MineRequest) (rep *MinedReport, err error) {
 	r.Split = "train"
 	rep = &MinedReport{Mined: &data.Mined{}}
@@ -141,7 +141,7 @@ func (rep *MinedReport) lookForFalse(s *data.Split, o data.Options, own []int32)
 	l := loss.DefaultOptions()
 	path, err := inputs.SemanticsPath(o, &l)
 	if err != nil {
-		return nil // wanted only for these numbers
+		return nil // needed only for these numbers
 	}
 	store, err := inputs.OpenSemantics(path, s, nil)
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 type Suspect struct {
 	Caption     int     // from 0, as in a noise index
 	ImageID     string  // of the image it was trained with
-	Probability float64 // that it is wrong
+	Probability float64 // the probability that the caption is wrong
 	Loss        float64 // mean over the checkpoints
 }
 
-// suspectRounds are the passes over the training split for each checkpoint, in other batches.
+// suspectRounds is the number of passes over the training split for each checkpoint, each with other batches.
 const suspectRounds = 2
 
-// Suspects ranks the training captions of a run by how probably they are wrong, the most probable first and of equal
-// ones that with the larger loss. The loss of a pair is NCR's (XLearning-SCU/2021-NeurIPS-NCR, co_train.py,
-// eval_train): the mean hinge over its batch in both directions with margin 0.2, in evaluation mode, here its mean over
-// every checkpoint that the run keeps. The probability is the probability of the component with the larger mean in a
-// mixture of two (stats.FitMixture). progress is told of batches; it may be nil.
+// Suspects ranks the training captions of a run by the probability that they are wrong, the highest first. Of equal
+// ones the one with the larger loss comes first. The loss of a pair is NCR's (XLearning-SCU/2021-NeurIPS-NCR,
+// co_train.py, eval_train): the mean hinge over its batch in both directions with margin 0.2, in evaluation mode. Here
+// it is averaged over all checkpoints that the run keeps. The probability is the responsibility of the component with
+// the larger mean in a mixture of two (stats.FitMixture). progress counts batches; it may be nil.
 func Suspects(ctx context.Context, r pretrained.AnalysisRequest, dir string,
 	progress func(what string, done, total int)) (
 	[]Suspect, error) {
@@ -50,7 +50,7 @@ func Suspects(ctx context.Context, r pretrained.AnalysisRequest, dir string,
 		if err != nil {
 			return nil, fmt.Errorf("suspects: %w", err)
 		}
-		r.Warn = nil // the others would say the same
+		r.Warn = nil // the other checkpoints would give the same warnings
 		if losses == nil {
 			losses, out = make([]float64, len(some)), split
 		}

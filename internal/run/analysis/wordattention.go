@@ -16,7 +16,7 @@ import (
 	"vsetrain/models"
 )
 
-// WordAttention is how the words of a caption attend to the regions of an image in a network that scores pairs
+// WordAttention holds how the words of a caption attend to the regions of an image in a network that scores pairs
 // (models.WordAttender), as its forward pass computes it.
 type WordAttention struct {
 	Checkpoint string
@@ -25,10 +25,10 @@ type WordAttention struct {
 	Caption    int // 0..NumCaptions-1
 	Text       string
 	Score      float64
-	// The regions attend to the words: the weights of a region sum to 1 over the words, and not the weights of a word
-	// over the regions.
+	// AttendsWords says that the regions attend to the words: the weights of each region sum to 1 over the words, not
+	// the other way round.
 	AttendsWords bool
-	Stored       bool // boxes are the boxes of the data set; otherwise the regions are the cells of a grid, row by row
+	Stored       bool // the boxes are those of the data set; otherwise the regions are the cells of a grid, row by row
 	Words        []WordMap
 }
 
@@ -38,7 +38,7 @@ type WordMap struct {
 	Attention
 }
 
-// Layer is the box of a region as a picture of a word is painted.
+// Layer is the box of a region in the picture of a word.
 type Layer struct {
 	Box    [4]float64 // x1, y1, x2, y2 as shares of width and height
 	Weight float64
@@ -46,11 +46,11 @@ type Layer struct {
 	Place  int     // 1, 2 or 3 for the three largest weights, of which boxes are outlined; else 0
 }
 
-// MostVeil is the opacity of black over a place in no box, and in boxes without weight: the picture stays visible.
+// MostVeil is the opacity of black outside all boxes and in boxes without weight. The picture stays visible below it.
 const MostVeil = 0.8
 
-// Layers returns the regions from the least weight to the largest. A box replaces the veil that those before it left,
-// so a place that several boxes cover shows the largest of their weights.
+// Layers returns the regions by increasing weight. A box replaces the veil of the boxes before it, so a place that
+// several boxes cover shows the largest of their weights.
 func (m *WordMap) Layers() []Layer {
 	out := make([]Layer, len(m.Scores))
 	for i, w := range m.Scores {

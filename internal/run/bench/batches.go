@@ -11,7 +11,7 @@ import (
 	"vsetrain/models"
 )
 
-// syntheticBatches is how many synthetic batches there are, which take turns.
+// syntheticBatches is the number of synthetic batches, which are used in turn.
 const syntheticBatches = 4
 
 // Sizes of synthetic batches.
@@ -20,11 +20,10 @@ const (
 	flickrRegions, flickrFeature = 36, 2048
 )
 
-// residentBatches are the parts of the synthetic batches that are resident on a GPU, like the parts of a training
-// split.
+// residentBatches are the parts of the synthetic batches that stay on a GPU, as the parts of a training split do.
 type residentBatches struct {
 	models.Resident
-	words, starts []int32 // as Words and Starts; nil where captions are augmented
+	words, starts []int32 // like Words and Starts; nil if captions are augmented
 }
 
 // newResident allocates memory for synthetic batches on a GPU; it returns nil if features are streamed.
@@ -74,7 +73,7 @@ func (k *residentBatches) store(x *data.Batch, i int) {
 	}
 }
 
-// number makes batch i number its rows on the GPU.
+// number gives batch i the numbers of its rows on the GPU.
 func (k *residentBatches) number(x *data.Batch, i int) {
 	for _, rows := range []struct {
 		of   []int32
@@ -87,8 +86,8 @@ func (k *residentBatches) number(x *data.Batch, i int) {
 	x.Features, x.Boxes, x.Semantics = nil, nil, nil
 }
 
-// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last
-// word stay, as [CLS] and [SEP] do; a word is one piece.
+// augment treats a synthetic batch as the loader treats a batch with size augmentation. For BERT the first and the last
+// word stay, as [CLS] and [SEP] do; each word is one piece.
 func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	s := philox.NewKey(seed, "bench/augment").Stream(0)
 	random := func() int32 { return int32(s.IntN(vocab)) }

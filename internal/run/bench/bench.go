@@ -29,16 +29,16 @@ type Request struct {
 	Config        *config.Config
 	BLAS          string
 	Steps, Warmup int
-	// WithData times batches of the data set of the configuration, loader included; otherwise they are synthetic, of
-	// these sizes.
+	// WithData times batches of the data set of the configuration, including the loader. Otherwise the batches are
+	// synthetic and have these sizes.
 	WithData bool
-	// 0: the number in the data set if it exists, or of Flickr30K; Vocab 0: the size in Flickr30K, or of
-	// bert-base-uncased.
+	// Regions and Feature 0 take the number in the data set if there is one, otherwise Flickr30K's; Vocab 0 takes the
+	// size in Flickr30K, or in bert-base-uncased.
 	Regions, Feature, Vocab int
-	// Lengths are the lengths of captions, <start> and <end> included, among which the ones of synthetic batches are
-	// drawn; nil: the lengths in Flickr30K.
+	// Lengths are the caption lengths, including <start> and <end>, from which synthetic batches draw; nil takes the
+	// lengths in Flickr30K.
 	Lengths []int32
-	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data
+	// Stream sends the features of synthetic batches to a GPU in every step; otherwise they stay there. With a data set
 	// device.resident decides.
 	Stream     bool
 	Now        func() time.Time
@@ -55,7 +55,7 @@ type Spread struct {
 	Mean   float64 `json:"mean"`
 }
 
-// Where the features of a benchmark lie.
+// Where the features of a benchmark are.
 const (
 	featuresHost     = "host"     // of the processor, which computes on them there
 	featuresResident = "resident" // on the GPU since before the first step, as in training if they fit
@@ -81,8 +81,8 @@ type Report struct {
 	Steps       int      `json:"steps"`
 	Warmup      int      `json:"warmup"`
 	FirstStepMS float64  `json:"first_step_ms"` // graph building included
-	// StepMS is from the batch in host memory to the update of the parameters. On a GPU it is from the result of one
-	// step to the result of the next, as steps are started ahead; the wait for the loader is part of it there.
+	// StepMS is the time from the batch in host memory to the updated parameters. On a GPU, where steps are started
+	// ahead, it is the time between the results of two steps and includes the wait for the loader.
 	StepMS       Spread                `json:"step_ms"`
 	LastLoss     float64               `json:"last_loss"` // of the last step
 	CaptionsPerS float64               `json:"captions_per_s"`
@@ -94,7 +94,8 @@ type Report struct {
 	MemoryMB     float64               `json:"peak_memory_mb"`
 	GPUMemory    *placement.MemoryPlan `json:"gpu_memory,omitempty"`
 	GPUUsedMB    float64               `json:"gpu_used_mb,omitempty"` // of the GPU's memory at the end, by all its programs
-	// Recorded steps were recorded as CUDA graphs, warm-up included; Replayed ones ran as such.
+	// Recorded counts the steps that were recorded as CUDA graphs, including the warm-up, and Replayed those that ran
+	// as graphs.
 	Recorded int `json:"recorded"`
 	Replayed int `json:"replayed"`
 }

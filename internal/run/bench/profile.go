@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/run/placement"
 )
 
-// Profile times the kernels of r.Steps training steps one by one, and means them.
+// Profile times the kernels of r.Steps training steps one by one and returns their means.
 func Profile(ctx context.Context, r Request) (*Profiled, error) {
 	c := *r.Config
 	c.Device.Capture = "never" // a kernel of a recording cannot be timed alone
@@ -41,7 +41,7 @@ func (b *bench) profile(ctx context.Context) (*Profiled, error) {
 		}
 		return t.finish()
 	}
-	warmup := max(b.r.Warmup, syntheticBatches) // the largest shapes have been met, and memory lies where it stays
+	warmup := max(b.r.Warmup, syntheticBatches) // until the largest shapes have been seen and all memory is allocated
 	for i := range warmup + b.r.Steps {
 		do := step
 		if i >= warmup {

@@ -24,10 +24,10 @@ type SamplesRequest struct {
 	BLAS       string
 	Losses     []string // names of losses; empty is loss.Compared
 	Subsets    int      // 0 is 10
-	StepImages int      // images that each subset has more than the one before; 0 shares all images out
+	StepImages int      // images by which each subset grows; 0 divides all images evenly
 	Now        func() time.Time
 	Progress   func(phase string, done, total int) // batches of a loss; nil reports nothing
-	Warn       func(error)                         // what a person should know; may be nil
+	Warn       func(error)                         // receives warnings; may be nil
 }
 
 // SamplesReport is the outcome.
@@ -95,7 +95,7 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 // measure runs all subsets with one loss.
 func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesReport) (err error) {
 	c := *r.Config
-	c.Loss.Name, c.Loss.WarmupEpochs = name, 0 // it is the loss itself that is timed, not its warm-up
+	c.Loss.Name, c.Loss.WarmupEpochs = name, 0 // time the loss itself, not its warm-up
 	if err := c.Loss.Validate(); err != nil {
 		return err
 	}

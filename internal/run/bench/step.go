@@ -8,19 +8,19 @@ import (
 	"vsetrain/train"
 )
 
-// stepTimer does steps as training does: where the device lets it, each is started before the result of the one before
-// is looked at.
+// stepTimer runs steps as training does. If the device allows it, each step is started before the result of the
+// previous one is read.
 type stepTimer struct {
 	step    *train.Step
 	lr      float64
 	now     func() time.Time
-	pending func()    // releases the batch of a step that was started and is not finished; nil where none is
+	pending func()    // releases the batch of a started, unfinished step; nil if there is none
 	since   time.Time // when its time began
 	times   []float64 // of the finished steps, in Milliseconds
 	last    train.StepResult
 }
 
-// do does a step on a batch, or starts it and finishes the one before. A batch is released when its step is finished.
+// do runs a step on a batch, or starts it and finishes the previous one. A batch is released when its step is finished.
 func (t *stepTimer) do(x *data.Batch, release func(*data.Batch)) error {
 	start := t.now()
 	if err := t.step.Start(x, t.lr, false); err != nil {

@@ -10,14 +10,14 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Profiled is where the time of a training step goes: its kernels, one by one.
+// Profiled is the time of a training step, kernel by kernel.
 type Profiled struct {
 	Device string  `json:"device"`
 	StepMS float64 `json:"step_ms"` // of the host, with each kernel timed by itself
 	Limits
 	Kernels []Timed `json:"kernels"` // those that take longest first
 	Sum     Timed   `json:"sum"`     // of the kernels
-	// Launches are what a GPU was given for the kernels, and in between.
+	// Launches are what a GPU ran for the kernels, and the gaps between them.
 	Launches []Launched `json:"launches,omitempty"`
 }
 
@@ -28,13 +28,13 @@ type Timed struct {
 	Bytes float64 `json:"bytes"` // device.Bytes
 	Flop  float64 `json:"flop"`  // device.Flops
 	MS    float64 `json:"ms"`
-	// Share of the limits: the least time that bytes and operations of the calls take by Limits, over MS. More than 1
-	// is in the cache of a processor, or of products that are computed in fewer operations.
+	// Share is the share of the limits: the least time that Limits allow for the bytes and operations of the calls,
+	// over MS. It exceeds 1 for data in the cache of a processor, and for products that need fewer operations.
 	Share float64 `json:"share"`
 	least float64 // milliseconds
 }
 
-// Launched is a kernel of a GPU, or what else it was given, in a step.
+// Launched is a kernel, or another operation, that a GPU ran in a step.
 type Launched struct {
 	Name   string  `json:"launch"`
 	Kernel string  `json:"kernel,omitempty"` // of Kernels, for which it was launched
@@ -42,12 +42,12 @@ type Launched struct {
 	MS     float64 `json:"ms"`
 }
 
-// stopwatch is a device around another, whose kernels it times.
+// stopwatch is a device that times the kernels of another one.
 type stopwatch struct {
 	device.Device
 	now    func() time.Time
 	float  int             // bytes of a Float
-	behind device.Profiler // of a device whose kernels run after their calls have returned; nil where Do waits for them
+	behind device.Profiler // of a device whose kernels run asynchronously; nil if Do waits for them
 	namer  device.Namer    // of that device
 	on     bool
 	done   []Timed // calls of kernels
@@ -110,7 +110,7 @@ func (s *stopwatch) time(step func() error) error {
 	return err
 }
 
-// table sums up what that many steps have done.
+// table sums up the kernels of the given number of steps.
 func (s *stopwatch) table(limits Limits, steps int) *Profiled {
 	p := &Profiled{Limits: limits, Sum: Timed{Name: "sum"}}
 	kernels, launches := map[string]Timed{}, map[[2]string]Launched{}
@@ -150,7 +150,7 @@ func (t Timed) plus(o Timed) Timed {
 		Flop: t.Flop + o.Flop, MS: t.MS + o.MS, least: t.least + o.least}
 }
 
-// over is the mean of that many steps.
+// over is the mean over the given number of steps.
 func (t Timed) over(steps int) Timed {
 	if t.MS > 0 {
 		t.Share = t.least / t.MS
@@ -160,5 +160,5 @@ func (t Timed) over(steps int) Timed {
 	return t
 }
 
-// perStep rounds the calls of a step, of what not every step does up.
+// perStep is the number of calls in a step, at least 1: not every step makes all of them.
 func perStep(calls, steps int) int { return max(1, (calls+steps/2)/steps) }

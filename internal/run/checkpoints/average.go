@@ -20,17 +20,17 @@ import (
 // AverageRequest asks for the mean of checkpoints.
 type AverageRequest struct {
 	Checkpoints []string
-	Out         string // file; empty is average.safetensors beside the checkpoints, where all are of one run
+	Out         string // file; empty is average.safetensors beside the checkpoints if all belong to one run
 	Force       bool   // replace an existing file
 	Set         []string
 	Warn        func(error) // as in Source
 }
 
-// ErrSeveralRuns is the error of a mean over several runs that no file is named for.
+// ErrSeveralRuns is the error of a mean over several runs without a name for the file.
 var ErrSeveralRuns = errors.New("the checkpoints are of several runs: name the file to write with --out")
 
-// Average writes the mean of the weights of checkpoints of one network: of every parameter and running statistic,
-// summed in float64 in the order of the request. It returns the file and the network.
+// Average writes the mean of the weights of several checkpoints of one network. Every parameter and running statistic
+// is summed in float64 in the order of the request. It returns the file and the network.
 //
 // Source: M. Wortsman et al., Model soups, ICML 2022 (the uniform soup).
 func Average(r AverageRequest) (out, network string, err error) {
@@ -123,7 +123,7 @@ func (r *AverageRequest) target() (string, error) {
 func sameNetwork(a, b models.Weights) error {
 	x, y := a.Network(), b.Network()
 	for _, o := range []*models.Options{&x, &y} {
-		// where the weights came from at first
+		// the origin of the initial weights
 		o.Bert.Dir, o.Bert.Init, o.WordInit = "", "", ""
 	}
 	list := config.Differences("model", x, y)

@@ -1,3 +1,3 @@
-// Package checkpoints makes other files of trained weights: checkpoints for the reference repositories and of theirs,
-// the mean of several, models of ONNX, folders for the Hugging Face Hub, and the sentence vectors of a pretrained BERT.
+// Package checkpoints converts trained weights: checkpoints from and for the reference repositories, the mean of
+// several checkpoints, ONNX models, folders for the Hugging Face Hub, and the sentence vectors of a pretrained BERT.
 package checkpoints

@@ -9,10 +9,10 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// folder is the folder of an export.
+// folder is the target folder of an export.
 type folder struct{ *integrity.Folder }
 
-// newFolder makes the folder. Without force none of the files may be there.
+// newFolder creates the folder. Without force none of the files may exist.
 func newFolder(dir string, force bool, names []string) (folder, error) {
 	for _, name := range names {
 		if err := RefuseOverwrite(filepath.Join(dir, name), force); err != nil {

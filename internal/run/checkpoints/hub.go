@@ -15,13 +15,14 @@ import (
 type HubRequest struct {
 	Source
 	Dir     string   // folder to write
-	Recalls []string // files that 'vsetrain eval --json' wrote of these weights
-	License string   // of the weights, as the Hub spells it; empty is not stated
+	Recalls []string // files of 'vsetrain eval --json' for these weights
+	License string   // of the weights, as the Hub spells it; empty leaves it out
 	Force   bool     // replace the files of an earlier export
 }
 
-// ExportHub writes weights, configuration, vocabulary, model card and, where the network has them, the encoders of
-// ONNX. The weights come last: a folder without them is incomplete. It returns the files and what the checkpoint is.
+// ExportHub writes weights, configuration, vocabulary, model card and, if the network has them, the encoders as ONNX
+// models. The weights are written last: a folder without them is incomplete. It returns the files and a description of
+// the checkpoint.
 func ExportHub(r HubRequest) (files []string, found string, err error) {
 	_, cfg, err := runConfig(r.Checkpoint)
 	if err != nil {
@@ -70,7 +71,7 @@ func (f folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c mode
 		}
 	}
 	var sections []string
-	if cfg == nil { // of a file alone nothing else is known
+	if cfg == nil { // a single file without its run
 		known := config.Default()
 		known.Model = c.Network()
 		cfg, sections = &known, []string{"version", "model"}

@@ -18,10 +18,10 @@ const (
 	ONNXPreprocessing = "preprocessing.json"
 )
 
-// apart is the ending of the file of weights of a model that has them outside.
+// apart is the extension of the file with the weights of a model that stores them outside.
 const apart = ".data"
 
-// preprocessing is what a program has to know to run the two encoders.
+// preprocessing is what a program needs to know to run the two encoders.
 type preprocessing struct {
 	Format     int          `json:"format"` // 1
 	Network    string       `json:"network"`
@@ -54,14 +54,14 @@ type onnxCaption struct {
 	Normalised bool   `json:"output_l2_normalised"`
 }
 
-// tokenisation says how a caption becomes ids: start, its words, end, then padding up to the length of the batch.
-// lengths count start and end, and no padding.
+// tokenisation describes how a caption becomes ids: start, its words, end, then padding up to the length of the batch.
+// lengths include start and end, but no padding.
 type tokenisation struct {
 	Vocabulary string `json:"vocabulary"`
 	Hash       string `json:"vocabulary_hash"`
 	Tokeniser  string `json:"tokeniser"`
 	Lowercase  bool   `json:"lowercase"`
-	// what else a BERT does with letters (text.Normalizer)
+	// further changes that a BERT makes to letters (text.Normalizer)
 	StripAccents *bool `json:"strip_accents,omitempty"`
 	Chinese      *bool `json:"tokenize_chinese_chars,omitempty"`
 	Start        int32 `json:"start_id"`
@@ -70,9 +70,9 @@ type tokenisation struct {
 	Pad          int32 `json:"pad_id"`
 }
 
-// ExportONNX writes the encoders of an embedder as models of ONNX into a folder, with the vocabulary and what a program
-// has to know to run them. It returns the files and what the checkpoint is. The description comes last: a folder
-// without it is incomplete.
+// ExportONNX writes the encoders of an embedder as ONNX models into a folder, together with the vocabulary and a
+// description of how to run them. It returns the files and a description of the checkpoint. The description of the
+// folder is written last: a folder without it is incomplete.
 func ExportONNX(from Source, dir string, force bool) (files []string, found string, err error) {
 	in := from.Checkpoint
 	c, err := from.convert(func(m *models.Model, c models.Weights, v text.Tokenizer) (err error) {
@@ -106,7 +106,7 @@ func onnxNames() []string {
 	return []string{ONNXImages, ONNXImages + apart, ONNXCaptions, ONNXCaptions + apart, ONNXPreprocessing}
 }
 
-// needsVocabulary refuses weights whose vocabulary is not known.
+// needsVocabulary returns an error if the vocabulary of the weights is unknown.
 func needsVocabulary(in string, v text.Tokenizer) error {
 	if v != nil {
 		return nil
@@ -143,7 +143,7 @@ func (f folder) addEncoders(e *models.ONNX) error {
 	return errors.Join(f.addModel(ONNXImages, e.Images), f.addModel(ONNXCaptions, e.Captions))
 }
 
-// addModel writes a model of ONNX, and its weights into a file of their own where they are too large for one.
+// addModel writes an ONNX model, with its weights in a separate file if they are too large for one.
 func (f folder) addModel(name string, g *onnx.Graph) error {
 	if g.Fits() {
 		f.Remove(filepath.Join(f.Dir, name+apart))

@@ -10,7 +10,7 @@ import (
 	"vsetrain/models"
 )
 
-// recallFile is what is read of a file of 'vsetrain eval --json'.
+// recallFile is the part of a file of 'vsetrain eval --json' that is read.
 type recallFile struct {
 	eval.Metrics
 	Protocols []eval.Metrics
@@ -27,7 +27,7 @@ type recallFile struct {
 	}
 }
 
-// maxRecalls bounds a file of recalls, in bytes.
+// maxRecalls is the maximum size of a file of recalls, in bytes.
 const maxRecalls = 1 << 20
 
 // readRecalls reads files of recalls, which must be of these weights alone.

@@ -29,21 +29,22 @@ type SentenceRequest struct {
 	BLAS     string
 	World    device.Job // the job whose ranks divide the captions, rank 0 writing; nil is one rank
 	Progress func(done, total int)
-	Warn     func(error) // what a person should know; may be nil
+	Warn     func(error) // receives warnings; may be nil
 }
 
 // SentenceReport is the outcome.
 type SentenceReport struct {
 	Captions, Dim int
 	Device        string
-	Cut           int // captions longer than the positions of the encoder
+	Cut           int // captions that were truncated to the positions of the encoder
 }
 
-// sentenceChunk is the number of captions that are sorted by length together, so that batches are of like lengths.
+// sentenceChunk is the number of captions that are sorted by length together, so that the lengths in a batch are
+// similar.
 const sentenceChunk = 8192
 
-// PrecomputeBert writes the sentence vectors of captions, row c for line c, and their description beside them. Nothing
-// is left behind when it fails or ctx is cancelled.
+// PrecomputeBert writes the sentence vectors of captions, row c for line c, and a description beside them. If it fails
+// or ctx is cancelled, no file remains.
 func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport, err error) {
 	if !slices.Contains(models.SentencePools, r.Pool) {
 		return rep, fmt.Errorf("sentence vectors %q; expected one of %s", r.Pool,

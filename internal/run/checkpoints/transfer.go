@@ -20,20 +20,20 @@ import (
 // Source names weights to be converted.
 type Source struct {
 	Checkpoint string
-	Vocab      string      // file; empty is the one that lies with the checkpoint
-	Set        []string    // options of the network that a file of a reference repository does not tell, as for --set
-	Warn       func(error) // what a person should know; may be nil
+	Vocab      string      // file; empty is the one beside the checkpoint
+	Set        []string    // options of the network that a file of a reference repository does not contain, as for --set
+	Warn       func(error) // receives warnings; may be nil
 }
 
-// Import converts a checkpoint of a reference repository into one of vsetrain. The vocabulary, where there is one, must
-// fit and is recorded.
+// Import converts a checkpoint of a reference repository into one of vsetrain. A vocabulary, if there is one, must fit
+// and is recorded.
 func Import(from Source, out string) (models.Weights, error) {
 	return from.convert(func(m *models.Model, c models.Weights, v text.Tokenizer) error {
 		return atomicfile.WriteFile(out, func(w io.Writer) error { return writeWeights(w, m, c, v) })
 	})
 }
 
-// writeWeights writes weights as a checkpoint of vsetrain that knows its vocabulary, where there is one.
+// writeWeights writes weights as a checkpoint of vsetrain that records its vocabulary, if there is one.
 func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Tokenizer) error {
 	info := models.Info{Vocabulary: c.VocabularyHash()}
 	if v != nil {
@@ -59,7 +59,7 @@ func Export(from Source, out string, namespace bool) (models.Weights, error) {
 	})
 }
 
-// runConfig returns the run directory of a checkpoint and its configuration, nil where it lies in none.
+// runConfig returns the run directory of a checkpoint and its configuration, nil for a checkpoint outside a run.
 func runConfig(in string) (dir string, _ *config.Config, err error) {
 	dir, ok, err := pretrained.RunOf(in)
 	if err != nil || !ok {
@@ -72,9 +72,8 @@ func runConfig(in string) (dir string, _ *config.Config, err error) {
 	return dir, &c.Config, nil
 }
 
-// referenceSettings are the settings of a run under the names that the references' parsers share, and the name of the
-// loss, for which they have no option. Where data lies is left to the references' defaults: data_name chooses networks
-// there.
+// referenceSettings are the settings of a run under the option names that the parsers of the references share, and the
+// name of the loss, for which they have no option. data_name is left out: it selects networks there.
 func referenceSettings(c *config.Config, dir string) map[string]any {
 	s := map[string]any{
 		"seed":          int64(c.Seed),

@@ -78,7 +78,7 @@ func Compare(ctx context.Context, r CompareRequest) (rep CompareReport, err erro
 	return rep, nil
 }
 
-// data finds the split of a request and checks that its models belong together, without computing anything.
+// data finds the split of a request and checks that its models belong together. It computes nothing.
 func (r *Request) data() (Report, error) {
 	rep := Report{Split: r.Split}
 	opened, err := r.survey(&rep)

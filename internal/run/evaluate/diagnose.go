@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/run/pretrained"
 )
 
-// captionFacts finds what a diagnosis sorts the captions of a split by.
+// captionFacts finds the properties by which a diagnosis groups the captions of a split.
 func captionFacts(pool *par.Pool, s *data.Split, v text.Tokenizer) eval.CaptionFacts {
 	captions := slices.Collect(s.Captions)
 	f := eval.CaptionFacts{Words: make([]int, len(captions)), Unknown: make([]int, len(captions)),
@@ -24,7 +24,7 @@ func captionFacts(pool *par.Pool, s *data.Split, v text.Tokenizer) eval.CaptionF
 	return f
 }
 
-// diagnosis is what a request wants to know of scores beside their recalls; nil if it wants nothing.
+// diagnosis is what a request needs from scores besides recalls; nil if it needs nothing.
 type diagnosis struct {
 	facts  eval.CaptionFacts
 	margin float64
@@ -54,7 +54,7 @@ func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *Repor
 	return err
 }
 
-// trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 if there is no
+// trainingMargin is the margin of the run that a checkpoint belongs to, without the semantic part of LSEH; 0 outside a
 // run.
 func trainingMargin(path string) (float64, error) {
 	dir, ok, err := pretrained.RunOf(path)

@@ -1,5 +1,5 @@
-// Package evaluate measures trained networks on a split: recalls, judgements, where they come from, and whether two
-// networks differ.
+// Package evaluate measures trained networks on a split: recalls, agreement with judgements, a diagnosis of the
+// recalls, and tests of the difference between two networks.
 package evaluate
 
 import (
@@ -89,7 +89,7 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	return rep, eval.SaveRanks(r.SaveRanks, ranks)
 }
 
-// scoreAll scores the split with all checkpoints, which it takes out of those that are opened.
+// scoreAll scores the split with all opened checkpoints and removes each from opened.
 func (r *Request) scoreAll(ctx context.Context, pool *par.Pool, opened *[]*pretrained.Prepared, rep *Report) (
 	members []eval.Member, err error) {
 	for i := range r.Checkpoints {
@@ -104,8 +104,8 @@ func (r *Request) scoreAll(ctx context.Context, pool *par.Pool, opened *[]*pretr
 	return members, nil
 }
 
-// survey opens the checkpoints and their splits without computing anything, describes them, and refuses those whose
-// scores cannot be averaged. What it opened is to be closed, also after an error.
+// survey opens and describes the checkpoints and their splits without computing anything. It returns an error if their
+// scores cannot be averaged. The caller closes opened, also after an error.
 func (r *Request) survey(rep *Report) (opened []*pretrained.Prepared, err error) {
 	for _, path := range r.Checkpoints {
 		q := r.trained(path)
@@ -127,14 +127,14 @@ func (r *Request) survey(rep *Report) (opened []*pretrained.Prepared, err error)
 	return opened, nil
 }
 
-// enough returns an error where the split is too small for the protocol; it names another split of the folder that is
-// large enough.
+// enough returns an error if the split is too small for the protocol. The error names another split of the folder that
+// is large enough.
 func (r *Request) enough(rep *Report) error {
 	err := r.Protocol.Fits(rep.Images)
 	if err == nil || rep.Data == "" {
 		return err
 	}
-	names, _ := data.Splits(rep.Data) // the error in hand is the one to tell
+	names, _ := data.Splits(rep.Data) // the error at hand matters more
 	for _, name := range names {
 		s, e := data.Open(rep.Data, name, data.OpenOptions{})
 		if e != nil {
@@ -148,7 +148,7 @@ func (r *Request) enough(rep *Report) error {
 	return err
 }
 
-// repeated warns of a member of an ensemble that is there twice.
+// repeated warns of a member that an ensemble contains twice.
 func (r *Request) repeated(opened []*pretrained.Prepared) error {
 	files := slices.Clone(r.Scores)
 	for _, p := range opened {
@@ -169,8 +169,8 @@ func (r *Request) trained(path string) pretrained.Request {
 		Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
-// stored loads the score matrices and compares their shapes with the split: the split of the checkpoints, or of the
-// folder in the request. Without either, the first matrix says how many images and captions there are.
+// stored loads the score matrices and compares their shapes with the split of the checkpoints, or of the folder in the
+// request. Without either, the first matrix gives the numbers of images and captions.
 func (r *Request) stored(rep *Report) ([]eval.Member, error) {
 	if len(r.Scores) > 0 && rep.Data == "" && r.Data != "" {
 		s, err := data.Open(r.Data, r.Split, data.OpenOptions{CaptionsPerImage: r.PerImage.Of(r.Split)})
@@ -254,7 +254,7 @@ func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *pretraine
 	return m, err
 }
 
-// ranksAlone reports whether the scores of a checkpoint serve its ranks and nothing else, not even a later command.
+// ranksAlone reports whether the scores of a checkpoint are used for its ranks only, also by later commands.
 func (r *Request) ranksAlone() bool {
 	return r.BF16First && len(r.Checkpoints) == 1 && len(r.Scores) == 0 && len(r.Judgements) == 0 && !r.Diagnose &&
 		r.SaveScores == "" && r.SaveRanks == "" && r.Work == ""

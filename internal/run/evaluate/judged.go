@@ -10,13 +10,13 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// judges are what people said of a split: judgements with several positives, and ratings of pairs.
+// judges are human judgements of a split: judgements with several positives, and ratings of pairs.
 type judges struct {
 	judgements []*eval.Judgements
 	ratings    []*eval.Ratings
 }
 
-// openJudges reads the judgements that a request names, for the split that was found for it.
+// openJudges reads the judgements that a request names, for the split of the report.
 func (r *Request) openJudges(rep *Report) (*judges, error) {
 	if len(r.Judgements) == 0 {
 		return nil, nil
@@ -68,7 +68,7 @@ func readJudges(paths []string, s *data.Split) (*judges, error) {
 	return j, nil
 }
 
-// measure adds what the judges say of scores to a report.
+// measure adds the agreement of scores with the judgements to a report.
 func (j *judges) measure(pool *par.Pool, s eval.Scores, rep *Report) error {
 	if j == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"vsetrain/models"
 )
 
-// Measured is a model that was measured: a checkpoint, or stored scores.
+// Measured is a measured model: a checkpoint, or stored scores.
 type Measured struct {
 	Scores     string   `json:"scores,omitempty"` // file of stored scores, of which nothing else is known
 	Checkpoint string   `json:"checkpoint,omitempty"`
@@ -25,19 +25,19 @@ type Measured struct {
 	Validation float64  `json:"validation_m_recall,omitempty"` // of these weights
 	Vocabulary string   `json:"vocabulary,omitempty"`
 	Device     string   `json:"device,omitempty"`
-	// CompatBoxes says that the boxes were those of the evaluation of the network's repository.
+	// CompatBoxes says that the boxes are those that the evaluation of the network's repository uses.
 	CompatBoxes bool          `json:"compat_boxes,omitempty"`
 	Settled     *eval.Settled `json:"settled,omitempty"` // where pairs were scored in bf16 first
-	// Words are those of the captions, Unknown those that the vocabulary lacks; Foreign says that the network was not
-	// trained on this data set, as far as known.
+	// Words counts the words of the captions, and Unknown those that are not in the vocabulary. Foreign says that the
+	// network was not trained on this data set, as far as known.
 	Words   int    `json:"words,omitempty"`
 	Unknown int    `json:"unknown_words,omitempty"`
 	Foreign bool   `json:"other_data,omitempty"`
-	feature string // sizes of the features
-	found   string // the same for people
+	feature string // shape of the features
+	found   string // description for people
 }
 
-// Notes are what a person should know of the measures of the model, a sentence each.
+// Notes are remarks on the measures of the model, one sentence each.
 func (m *Measured) Notes() (out []string) {
 	if m.Unknown > 0 {
 		out = append(out, fmt.Sprintf("%.1f %% of the words of the captions are unknown to its vocabulary",
@@ -66,7 +66,7 @@ func (m *Measured) String() string {
 	return m.found
 }
 
-// measuredOf describes a checkpoint, and the run it lies in.
+// measuredOf describes a checkpoint and the run that it belongs to.
 func measuredOf(path string, p *pretrained.Prepared, warn func(error)) (Measured, error) {
 	w := p.Weights
 	epoch, step, score := w.Progress()
