@@ -21,7 +21,7 @@ import (
 type Source struct {
 	Checkpoint string
 	Vocab      string      // file; empty is the one beside the checkpoint
-	Set        []string    // options of the network that a file of a reference repository does not contain, as for --set
+	Set        []string    // network options that a file of a reference repository does not contain, as for --set
 	Warn       func(error) // receives warnings; may be nil
 }
 

@@ -1,3 +1,3 @@
 // Package inputs opens the files that a configuration names: the data set, its vocabulary and its semantic vectors. It
-// finds the files of an earlier run again, whose relative paths are seen from elsewhere.
+// also finds the files of an earlier run whose relative paths were written in another working directory.
 package inputs

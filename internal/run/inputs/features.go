@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// Features says which model made the features of a split, as far as that is known; the zero value is not at all.
+// Features names the model that made the features of a split, as far as known; the zero value means unknown.
 type Features struct {
 	Model     string `json:"model,omitempty"`     // file of 'vsetrain data extract', for people
 	SHA256    string `json:"sha256,omitempty"`    // of that model, its weights and preprocessing
@@ -25,8 +25,9 @@ func (f Features) String() string {
 	return "an unknown model"
 }
 
-// FeaturesOf reads which model made the features [.., regions, dim] of a split, 0 and 0 where the size is not known:
-// the record beside them tells, where it is of that size; of published ones the arrays of the folder do.
+// FeaturesOf finds out which model made the features [.., regions, dim] of a split; regions and dim are 0 if unknown.
+// The record beside the features says so if it has the same size, and for published features the arrays of the folder
+// do.
 func FeaturesOf(dir, split string, regions, dim int) (Features, error) {
 	r, err := data.LoadExtractor(dir, split)
 	switch {
@@ -40,8 +41,8 @@ func FeaturesOf(dir, split string, regions, dim int) (Features, error) {
 	return Features{Model: filepath.Base(r.Model), SHA256: r.Hash}, nil
 }
 
-// featuresKey is where the fingerprint of a run has the features of its training split: no file has that name, so that
-// who does not know of it looks at files alone.
+// featuresKey is the key of the features of the training split in the fingerprint of a run. No file has that name, so
+// programs that do not know the key see only files.
 const featuresKey = "/features"
 
 // WithFeatures is a fingerprint as a run keeps it.

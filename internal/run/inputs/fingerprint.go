@@ -13,19 +13,19 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// DataName is the file of a run directory that holds the fingerprint of the data set that the run began with.
+// DataName is the file of a run directory with the fingerprint of the data set that the run started with.
 const DataName = "data.json"
 
-// maxFingerprint bounds that file in bytes; a file of the data set has 200.
+// maxFingerprint is the maximum size of that file in bytes; each file of the data set takes about 200.
 const maxFingerprint = 16 << 20
 
-// Fingerprint returns the marks of the files of a data set, by which another version of it is told apart.
+// Fingerprint returns the marks of the files of a data set, which identify its version.
 func Fingerprint(dir string) (integrity.Marks, error) {
 	return integrity.MarksOf(dir, func(string) bool { return true })
 }
 
-// readFingerprint returns the fingerprint of the data set that a run began with, nil where it kept none, and which
-// model made the features of its training split, nil where it did not keep that.
+// readFingerprint returns the fingerprint of the data set that a run started with, and which model made the features of
+// its training split. Either is nil if the run did not record it.
 func readFingerprint(run string) (integrity.Marks, *Features, error) {
 	path := filepath.Join(run, DataName)
 	b, err := integrity.ReadSealed(path, maxFingerprint, "a fingerprint of data")
@@ -45,7 +45,7 @@ func readFingerprint(run string) (integrity.Marks, *Features, error) {
 	return marks, kept.Features, nil
 }
 
-// ChangedData returns the names of the files that a split was read from which are not those that a run began with.
+// ChangedData returns the names of the files of a split that have changed since a run started.
 func ChangedData(run string, s *data.Split) ([]string, error) {
 	began, _, err := readFingerprint(run)
 	if err != nil || began == nil {
@@ -60,8 +60,8 @@ func ChangedData(run string, s *data.Split) ([]string, error) {
 }
 
 // TrainedOn returns which model made the features that a run was trained on, and whether dir holds its data set: the
-// training features there are those that it began with, in this folder or another. A run that began before this was
-// kept has the record that its data set has now.
+// same training features, in the original folder or in another. For a run without that record, the record of its data
+// set counts.
 func TrainedOn(run, dir string) (f Features, own bool, err error) {
 	c, err := LoadRun(run)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// LocateRun makes the relative paths in the configuration of a run, which are seen from the directory where it was
-// started, usable from this process: of data set, vocabulary, semantic vectors, noise index, mined negatives, BERT and
-// word vectors. A path that is not there is looked for in the working directories that env.json records, the latest
-// first. A path that is nowhere stays as it is. The errors are from reading env.json.
+// LocateRun makes the relative paths in the configuration of a run usable from this process. They are relative to the
+// directory where the run was started: data set, vocabulary, semantic vectors, noise index, mined negatives, BERT and
+// word vectors. A path that does not exist is looked for in the working directories that env.json records, the latest
+// first. A path that is found nowhere stays unchanged. Errors come from reading env.json.
 func LocateRun(dir string, c *config.Config) error {
 	started, err := StartedIn(dir)
 	if err != nil {
@@ -28,7 +28,7 @@ func LocateRun(dir string, c *config.Config) error {
 	return nil
 }
 
-// StartedIn returns the working directories of the sessions of a run, the latest first, each once.
+// StartedIn returns the working directories of the sessions of a run without repetition, the latest first.
 func StartedIn(dir string) (dirs []string, err error) {
 	sessions, err := runfs.ReadSessions(dir)
 	if err != nil {
@@ -73,8 +73,8 @@ func LoadRun(dir string) (*config.Resolved, error) {
 	return c, nil
 }
 
-// NameFolder adds to the error of a data folder that is missing, or is the wrong one, how a person names another, and
-// where else it was looked for.
+// NameFolder adds a remedy to the error of a missing or wrong data folder: how to name another one, and where else
+// vsetrain looked.
 func NameFolder(err error, setting string, started []string) error {
 	var f *data.FolderError
 	if !errors.As(err, &f) {
@@ -84,7 +84,7 @@ func NameFolder(err error, setting string, started []string) error {
 	if here, e := os.Getwd(); e == nil && !filepath.IsAbs(f.Dir) {
 		f.Seen = append([]string{here}, started...)
 	}
-	return f // what wraps it has written its text already
+	return f // the wrapping error contains its text already
 }
 
 var errNoRun = errors.New("nothing to resume")

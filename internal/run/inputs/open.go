@@ -19,8 +19,8 @@ import (
 	"vsetrain/semantic"
 )
 
-// OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or
-// the word pieces of its BERT.
+// OpenLexicon opens the tokenizer that maps captions of a data set to ids for a network: the vocabulary of the data
+// set, or the word pieces of its BERT.
 func OpenLexicon(o data.Options, m *models.Options) (text.Tokenizer, error) {
 	if o.Vocab != "auto" {
 		return LoadLexicon(o.Vocab, m)
@@ -54,10 +54,10 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Tokenizer, error) {
 		path, ErrNoVocabulary, o.Dir)
 }
 
-// ErrNoVocabulary is a data set without its vocabulary.
+// ErrNoVocabulary is the error of a data set without its vocabulary.
 var ErrNoVocabulary = errors.New("no vocabulary")
 
-// CheckBert checks that the folder a setting names holds word pieces, the smallest part of a pretrained BERT.
+// CheckBert checks that the folder in a setting contains word pieces, the smallest part of a pretrained BERT.
 func CheckBert(setting, dir string) error {
 	path := filepath.Join(dir, "vocab.txt")
 	if !absent(path) {
@@ -71,9 +71,9 @@ func CheckBert(setting, dir string) error {
 		"model.safetensors or pytorch_model.bin (docs/networks.md says where to get it)", setting, what)
 }
 
-// LoadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN bring a word <mask> of their own after the
-// others; the vocabulary that their repositories have in memory (train.py: vocab.add_word('<mask>')) may have been
-// saved with it.
+// LoadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN add the word <mask> after all others. The
+// file may contain it already: their repositories add it in memory (train.py: vocab.add_word('<mask>')) and may have
+// saved it.
 func LoadLexicon(path string, m *models.Options) (text.Tokenizer, error) {
 	if m.TextEncoder == models.TextBert {
 		return text.LoadBertTokenizer(path, m.Bert.Positions)
@@ -93,8 +93,8 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set with what the network reads of it, and with what else of open is set: Partial,
-// Original and Warn.
+// OpenSplit opens a split of a data set with the parts that the network reads. Partial, Original and Warn are taken
+// from open.
 func OpenSplit(o data.Options, m models.Options, split string, open data.OpenOptions) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func CheckData(c *config.Config) error {
 	return nil
 }
 
-// Captions is the number of captions of the training split of a configuration, 0 where it cannot be opened.
+// Captions is the number of captions of the training split of a configuration, 0 if it cannot be opened.
 func Captions(c *config.Config) int {
 	s, err := OpenSplit(c.Data, c.Model, "train", data.OpenOptions{})
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Target is an experiment on a server, and how to sign in: with a token, or with user and password, or not at all.
+// Target is an experiment on a server, with a token, or user and password, or neither.
 type Target struct {
 	URL, Experiment       string
 	Token, User, Password string
 }
 
-// Limits of one request: those that the server has, and what is read of an answer.
+// Limits of one request: those of the server, and the number of bytes read from an answer.
 const (
 	maxMetrics = 1000
 	maxParams  = 100
@@ -28,14 +28,14 @@ const (
 	maxAnswer  = 1 << 20
 )
 
-// Client speaks to one server. It is safe for concurrent use.
+// Client is a client of one server. It is safe for concurrent use.
 type Client struct {
 	target Target
 	base   *url.URL
 	http   http.Client
 }
 
-// New returns a client; nothing is sent yet. A request takes at most timeout, 0 means no limit.
+// New returns a client without sending anything. A request takes at most timeout; 0 means no limit.
 func New(t Target, timeout time.Duration) (*Client, error) {
 	u, err := parse(t.URL)
 	if err != nil {
@@ -44,9 +44,9 @@ func New(t Target, timeout time.Duration) (*Client, error) {
 	return &Client{target: t, base: u, http: http.Client{Timeout: timeout}}, nil
 }
 
-// Error is an answer of the server that is not a success.
+// Error is an error response of the server.
 type Error struct {
-	Status  int    // of HTTP
+	Status  int    // HTTP status code
 	Code    string `json:"error_code"` // of MLflow, such as RESOURCE_DOES_NOT_EXIST; may be empty
 	Message string `json:"message"`
 }
@@ -89,7 +89,7 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, body io.Re
 		case !errors.As(err, &ue):
 		case ue.Timeout() && c.http.Timeout > 0:
 			err = fmt.Errorf("no answer for %v", c.http.Timeout)
-		default: // without the address and its query
+		default: // without the URL and its query
 			err = ue.Err
 		}
 		return err
@@ -104,7 +104,7 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, body io.Re
 	}
 	if a.StatusCode/100 != 2 {
 		e := &Error{}
-		if json.Unmarshal(b, e) != nil { // a page of a proxy
+		if json.Unmarshal(b, e) != nil { // such as an HTML page of a proxy
 			e = &Error{}
 		}
 		e.Status = a.StatusCode
@@ -134,7 +134,7 @@ func (c *Client) post(ctx context.Context, path string, in, out any) error {
 		out)
 }
 
-// Experiment returns the id of the experiment of the target, which is made where there is none.
+// Experiment returns the id of the experiment of the target. It creates the experiment if there is none.
 func (c *Client) Experiment(ctx context.Context) (string, error) {
 	name := c.target.Experiment
 	var found struct {
@@ -188,7 +188,7 @@ type runAnswer struct {
 	} `json:"run"`
 }
 
-// CreateRun begins a run.
+// CreateRun starts a run.
 func (c *Client) CreateRun(ctx context.Context, experiment, name string, start time.Time) (RunInfo, error) {
 	var a runAnswer
 	err := c.post(ctx, "runs/create", map[string]any{"experiment_id": experiment, "run_name": name,
@@ -199,7 +199,7 @@ func (c *Client) CreateRun(ctx context.Context, experiment, name string, start t
 	return a.Run.Info, err
 }
 
-// FindRun returns a run; ok is false where it is gone or deleted.
+// FindRun returns a run; ok is false if it was deleted.
 func (c *Client) FindRun(ctx context.Context, id string) (r RunInfo, ok bool, err error) {
 	var a runAnswer
 	err = c.get(ctx, "runs/get", url.Values{"run_id": {id}}, &a)
@@ -213,10 +213,10 @@ func (c *Client) FindRun(ctx context.Context, id string) (r RunInfo, ok bool, er
 	return a.Run.Info, err == nil && a.Run.Info.Stage != "deleted", err
 }
 
-// Status is how a run stands.
+// Status is the status of a run.
 type Status string
 
-// The states of a run that are used.
+// The statuses that vsetrain sets.
 const (
 	Running  Status = "RUNNING"
 	Finished Status = "FINISHED"
@@ -224,7 +224,7 @@ const (
 	Killed   Status = "KILLED" // also interrupted
 )
 
-// SetStatus changes the state of a run; end is its end, zero while it runs.
+// SetStatus changes the status of a run; end is its end time, zero while it runs.
 func (c *Client) SetStatus(ctx context.Context, id string, s Status, end time.Time) error {
 	in := map[string]any{"run_id": id, "status": s}
 	if !end.IsZero() {
@@ -247,18 +247,18 @@ type Entry struct {
 	Value string `json:"value"`
 }
 
-// LogMetrics sends metrics, in as many requests as the server needs. A metric that it has already, with the same time
-// and value, is not there twice.
+// LogMetrics sends metrics, split into requests of the size that the server accepts. The server stores a metric with
+// the same time and value only once.
 func (c *Client) LogMetrics(ctx context.Context, id string, m []Metric) error {
 	return logBatches(ctx, c, id, "metrics", m, maxMetrics)
 }
 
-// LogParams sends settings. One that the run has with another value is an error of the server.
+// LogParams sends settings. The server returns an error if the run has another value for one of them.
 func (c *Client) LogParams(ctx context.Context, id string, p []Entry) error {
 	return logBatches(ctx, c, id, "params", p, maxParams)
 }
 
-// LogTags sends tags; later ones replace earlier ones of the same name.
+// LogTags sends tags, which replace earlier ones of the same name.
 func (c *Client) LogTags(ctx context.Context, id string, t []Entry) error {
 	return logBatches(ctx, c, id, "tags", t, maxTags)
 }
@@ -272,7 +272,7 @@ func logBatches[T any](ctx context.Context, c *Client, id, what string, all []T,
 	return nil
 }
 
-// NoProxyError is the error of files whose store only MLflow's own library can write.
+// NoProxyError is the error for an artifact store that only MLflow's own library can write to.
 type NoProxyError struct{ URI string }
 
 // Error implements error.
@@ -281,8 +281,8 @@ func (e *NoProxyError) Error() string {
 		"an experiment of its own, and they are sent too", e.URI)
 }
 
-// PutFile stores a file of a run through the artifact proxy of the server. The error is a *NoProxyError where it has
-// none.
+// PutFile stores a file of a run through the artifact proxy of the server. The error is a *NoProxyError if the server
+// has none.
 func (c *Client) PutFile(ctx context.Context, r RunInfo, name string, content io.Reader) error {
 	u, err := url.Parse(r.ArtifactURI)
 	if err != nil || u.Scheme != "mlflow-artifacts" {

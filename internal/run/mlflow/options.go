@@ -7,16 +7,16 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Off as the address turns tracking off, also where the environment names a server.
+// Off as the address turns tracking off, even if the environment names a server.
 const Off = "off"
 
-// Options say experiment tracking.
+// Options configure experiment tracking.
 type Options struct {
 	MLflow     string `yaml:"mlflow" arg:"URL" doc:"address of an MLflow tracking server, such as http://127.0.0.1:5000; empty takes MLFLOW_TRACKING_URI, off sends nothing"`
 	Experiment string `yaml:"experiment" arg:"NAME" doc:"name of the MLflow experiment; empty is MLFLOW_EXPERIMENT_NAME, or vsetrain"`
 }
 
-// Validate returns an *options.Error for the first option that cannot be used.
+// Validate returns an *options.Error for the first invalid option.
 func (o *Options) Validate() error {
 	if o.MLflow == "" || o.MLflow == Off {
 		return nil
@@ -28,7 +28,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// parse reads the address of a server. A password does not belong there: addresses are stored with the run.
+// parse reads the address of a server. It must not contain a password, because addresses are stored with the run.
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {

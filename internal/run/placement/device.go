@@ -16,20 +16,20 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// Choice says how a device was chosen.
+// Choice describes how a device was chosen.
 type Choice struct {
-	Reason string // of what was left to auto, device.kind and device.precision; empty where nothing was
-	// Precision is the one that is computed in: device.precision, or what auto chose.
+	Reason string // why auto chose it, for device.kind and device.precision; empty if nothing was left to auto
+	// Precision is the precision of computation: device.precision, or the choice of auto.
 	Precision string
-	// Emulated: the processor has no instructions for bf16, which is slower than fp32 then.
+	// Emulated says that the processor has no bf16 instructions, so that bf16 is slower than fp32.
 	Emulated bool
-	// Warnings are what makes the device slow or other than asked for.
+	// Warnings say what makes the device slow or different from the one asked for.
 	Warnings []error
 }
 
-// Choose starts the device that the options name, and says what auto chose and why: the GPU where driver and GPU
-// are there, otherwise the CPU; a GPU that is there and cannot be used is a warning. One that was asked for by its
-// number and does not exist is an error in any case. blas chooses the matrix product of the CPU ("" is the fastest).
+// Choose starts the device that the options name, and records what auto chose and why: the GPU if driver and GPU are
+// present, otherwise the CPU. A GPU that is present but unusable is a warning. A GPU that was asked for by number and
+// does not exist is always an error. blas selects the matrix product of the CPU ("" is the fastest).
 func Choose(o device.Options, blas string) (device.Device, Choice, error) {
 	d, c, err := chooseKind(o, blas)
 	if c.Precision = Precision(d, o); err != nil || o.Precision != device.PrecisionAuto {
@@ -46,7 +46,8 @@ func Choose(o device.Options, blas string) (device.Device, Choice, error) {
 	return d, c, nil
 }
 
-// Join makes a device the device of a rank of a job; nil is one rank. A device that cannot be one is closed.
+// Join makes a device the device of one rank of a job; a nil job has one rank. A device that does not support this is
+// closed.
 func Join(d device.Device, j device.Job) (device.Device, error) {
 	own, err := ranks.Join(d, j)
 	if err != nil {
@@ -56,7 +57,7 @@ func Join(d device.Device, j device.Job) (device.Device, error) {
 	return own, nil
 }
 
-// Precision is the precision of the options, or what the device chose for auto.
+// Precision is the precision of the options, or the choice of auto for the device.
 func Precision(d device.Device, o device.Options) string {
 	if o.Precision != device.PrecisionAuto {
 		return o.Precision
@@ -67,7 +68,7 @@ func Precision(d device.Device, o device.Options) string {
 	return cpu.FP32
 }
 
-// chooseKind is Choose, without what is said of the precision.
+// chooseKind is Choose without the precision.
 func chooseKind(o device.Options, blas string) (device.Device, Choice, error) {
 	var c Choice
 	warn := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Errorf(format, args...)) }
@@ -119,7 +120,7 @@ func chooseKind(o device.Options, blas string) (device.Device, Choice, error) {
 	return d, c, err
 }
 
-// Open is Choose, and gives what there is to warn of to warn, which may be nil.
+// Open is Choose. It passes the warnings to warn, which may be nil.
 func Open(o device.Options, blas string, warn func(error)) (device.Device, error) {
 	d, c, err := Choose(o, blas)
 	for _, w := range c.Warnings {
@@ -130,7 +131,7 @@ func Open(o device.Options, blas string, warn func(error)) (device.Device, error
 	return d, err
 }
 
-// openCUDA starts the GPU, with what was found of cuBLAS.
+// openCUDA starts the GPU and returns the cuBLAS library that was found.
 func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	lib, blas := driver.Search("/", os.Getenv)
 	if o.Kind == "auto" && lib.Path == "" {
@@ -148,7 +149,7 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	return d, blas, err
 }
 
-// OpenGPU starts the GPU through the first of the files found that is a driver.
+// OpenGPU starts the GPU with the first of the found files that is a driver.
 func OpenGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 	if lib.Path == "" {
 		return nil, errors.New(lib.Missing())
@@ -167,7 +168,7 @@ func OpenGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 	return nil, first
 }
 
-// Explain adds to a failure of the device what the user can do about it. saved says what of the run is safe.
+// Explain adds to an error of the device what the user can do about it. saved says which part of the run is safe.
 func Explain(err error, o device.Options, saved string) error {
 	var full *device.OutOfMemoryError
 	var failed *device.Error

@@ -1,3 +1,3 @@
-// Package placement chooses the device of a run and puts on it what the run computes with: the network, the state of
-// its optimiser, and of the data set what memory has room for.
+// Package placement chooses the device of a run and decides what stays in its memory: the network, the state of the
+// optimizer, and as much of the data set as fits.
 package placement

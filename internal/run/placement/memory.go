@@ -10,8 +10,8 @@ import (
 	"vsetrain/train"
 )
 
-// PlanMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
-// returns nil on devices that compute in the memory of the host, where it makes room for steps in micro-batches.
+// PlanMemory makes the memory plan of a run and copies the resident parts of the data set to the device. On devices
+// that share the memory of the host it returns nil, and only makes room for steps in micro-batches.
 func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 	semantic := 0
 	if t.Cfg.Loss.NeedsSemantics() {
@@ -29,7 +29,7 @@ func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 	}
 	t.Step.Record(t.Cfg.Device.Capture != "never")
 	params, batch, d := t.Model.Instance.Params, t.Cfg.Train.Batch, t.Model.Dims
-	fed := batch // pairs whose features are there at a time
+	fed := batch // pairs whose features are in memory at once
 	if train.FeedsItself(t.Step) {
 		fed = min(t.Cfg.Train.MicroBatch, batch)
 	}
@@ -64,23 +64,23 @@ func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 	return p, t.makeResident(ctx, r, p)
 }
 
-// rehearse does a step of the usual size that changes nothing, so that its memory is allocated before the features of
-// the data set get the rest.
+// rehearse runs a step of the usual size that changes nothing. Its memory is then allocated before the features of the
+// data set get the rest.
 func (t *Setup) rehearse(n, longest, semantic int) error {
 	d := t.Model.Dims
 	x := SyntheticBatch(t.Cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
 	if t.Cfg.Model.Traits().Boxes {
 		AddBoxes(x, t.Cfg.Seed)
 	}
-	if rank, ranks := device.RankOf(t.Device); ranks > 1 { // of whose images the first are as good as any
+	if rank, ranks := device.RankOf(t.Device); ranks > 1 { // any of its images will do
 		x.Rank, x.Ranks, x.N = rank, ranks, (n-rank+ranks-1)/ranks
 		x.Features, x.Boxes = x.Features[:x.N*d.Regions*d.Feature], x.Boxes[:min(len(x.Boxes), x.N*4*d.Regions)]
 	}
 	return t.Step.Rehearse(x)
 }
 
-// usualLengths are the lengths of the captions of a batch that memory is planned for: one is as long as any, the others
-// half as long.
+// usualLengths are the caption lengths of the batch that memory is planned for: one caption has the maximum length, the
+// others half of it.
 func usualLengths(n, longest int) []int32 {
 	lengths := make([]int32, n)
 	for i := range lengths {
@@ -90,8 +90,8 @@ func usualLengths(n, longest int) []int32 {
 	return lengths
 }
 
-// longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two
-// more, for BERT with half as many again.
+// longestCaption is an upper bound of the caption length that is usually close: the words between white space plus two,
+// and half as many again for BERT.
 func longestCaption(s *data.Split, m *models.Options) int {
 	longest := 32
 	if s != nil {

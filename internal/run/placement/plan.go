@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// MemoryPlan says what a training run stores on a device with its own memory, in bytes.
+// MemoryPlan describes what a training run stores on a device with its own memory, in bytes.
 type MemoryPlan struct {
 	Parameters int64 `json:"parameters"`
 	Gradients  int64 `json:"gradients"`
@@ -25,13 +25,13 @@ type MemoryPlan struct {
 	Resident   bool  `json:"resident"` // the features are
 	// Tables are the other parts of the data set that can be resident.
 	Tables []*MemoryTable `json:"tables,omitempty"`
-	// CallByCall is why steps are not recorded, empty if they are.
+	// CallByCall is the reason why steps are not recorded, empty if they are.
 	CallByCall string `json:"call_by_call,omitempty"`
 
-	measured bool // inputs, copies and scratch memory of a step are no longer in Free
+	measured bool // Free excludes the inputs, copies and scratch memory of a step
 }
 
-// MemoryTable is a part of the data set beside the features of the training split.
+// MemoryTable is a part of the data set other than the features of the training split.
 type MemoryTable struct {
 	Name     string `json:"name"`
 	Bytes    int64  `json:"bytes"`
@@ -69,7 +69,7 @@ func (p *MemoryPlan) String() string {
 		pinned, tables, device.FormatBytes(p.Free), device.FormatBytes(p.Total))
 }
 
-// Steps says how training steps are started.
+// Steps describes how training steps are started.
 func (p *MemoryPlan) Steps() string {
 	if p.CallByCall == "" {
 		return "training steps are recorded as CUDA graphs, one for each shape of batches"

@@ -9,19 +9,20 @@ import (
 	"vsetrain/models"
 )
 
-// What of the data set is resident on a device with its own memory (device.resident): word ids, boxes, semantic vectors
-// and features of the training split, and the features of the validation split. A batch names resident rows by number.
+// Parts of the data set that can be resident on a device with its own memory (device.resident): word ids, boxes,
+// semantic vectors and features of the training split, and the features of the validation split. A batch refers to
+// resident rows by number.
 
 // residentTable is a part of the data set that can be resident.
 type residentTable struct {
 	name, path string
 	bytes      int64
-	reserve    int64 // memory that has to stay free beside it
+	reserve    int64 // memory that has to stay free besides it
 	upload     func() error
 	resident   *bool
 }
 
-// makeResident decides what is resident, fills in the plan, and copies what is resident to the device.
+// makeResident decides which parts become resident, completes the plan, and copies them to the device.
 func (t *Setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPlan) error {
 	train, val := &models.Resident{Device: r}, &models.Resident{Device: r}
 	tables, err := t.tables(ctx, train, val, p)
@@ -57,8 +58,8 @@ func (t *Setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPl
 	return t.Device.Sync()
 }
 
-// tables lists what can be resident, the small parts first: word ids unless they are augmented, boxes unless they
-// change at every use.
+// tables lists the parts that can be resident, small ones first: word ids unless captions are augmented, and boxes
+// unless they change with every use.
 func (t *Setup) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable,
 	err error) {
 	s, c := t.Train, t.Cfg

@@ -16,15 +16,15 @@ import (
 	"vsetrain/train"
 )
 
-// Setup is a configuration with its data, and a network for them on a device: what a training and a benchmark share.
-// What is nil is not closed, and a benchmark of synthetic batches has no data.
+// Setup is a configuration with its data and a network on a device, as training and benchmarks need them. Close skips
+// nil fields; a benchmark of synthetic batches has no data.
 type Setup struct {
-	Cfg       *config.Config // with the precision that is computed in, when the network is there
-	Warnings  []error        // that wait until somebody looks
+	Cfg       *config.Config // with the precision of computation, once the network exists
+	Warnings  []error        // kept until the caller reports them
 	Tokenizer text.Tokenizer
 	Train     *data.Split
 	Noise     *runfs.NoiseIndex // of Train; nil without one
-	Mined     string            // SHA-256 of its file of mined negatives, "" without one
+	Mined     string            // SHA-256 of its file of mined negatives, "" if there is none
 	Val       *data.Split
 	Semantics *semantic.Store // of the training captions
 	Loader    *data.Loader    // of batches of the training split
@@ -35,14 +35,14 @@ type Setup struct {
 	Step       *train.Step
 	Validation *models.Runner        // of Model
 	Copying    func(done, total int) // rows of features copied to the GPU; may be nil
-	// Features reads a row for micro-batches where there is no data.
+	// Features reads a row for micro-batches if there is no data set.
 	Features func(dst []float32, row int) error
 
-	resident *models.Resident // what of the training split is on the device; may be nil
+	resident *models.Resident // parts of the training split on the device; may be nil
 }
 
-// OpenTrain opens the tokenizer and the training split, with its noise index and mined negatives, and its semantic
-// vectors where the loss needs them.
+// OpenTrain opens the tokenizer and the training split with its noise index and mined negatives, and its semantic
+// vectors if the loss needs them.
 func (t *Setup) OpenTrain() (err error) {
 	if t.Tokenizer, err = inputs.OpenLexicon(t.Cfg.Data, &t.Cfg.Model); err != nil {
 		return err
@@ -70,10 +70,10 @@ func (t *Setup) OpenTrain() (err error) {
 	return err
 }
 
-// Warn keeps what a person should know.
+// Warn keeps a warning for the user.
 func (t *Setup) Warn(err error) { t.Warnings = append(t.Warnings, err) }
 
-// Build makes the network of some sizes, and its training step, on a device. The parameters are not set.
+// Build makes a network of the given sizes, and its training step, on a device. The parameters are not initialised.
 func (t *Setup) Build(dev device.Device, precision string, d models.Dims) (err error) {
 	t.Device, t.Cfg = dev, t.Cfg.WithPrecision(precision)
 	t.Pool = par.New(t.Cfg.Device.Threads)
@@ -117,7 +117,7 @@ func (t *Setup) Close() {
 	t.Pool.Close()
 }
 
-// readFrom says what of the training split, and of the validation split, is on the device.
+// readFrom tells the networks which parts of the training and the validation split are on the device.
 func (t *Setup) readFrom(train, val *models.Resident) {
 	t.resident = train
 	t.Step.ReadFrom(train)

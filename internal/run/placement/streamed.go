@@ -9,8 +9,8 @@ import (
 	"vsetrain/train"
 )
 
-// WithFields completes the options of a loader of training batches: they bring what the network reads and what is not
-// on the device.
+// WithFields completes the options of a loader of training batches: batches contain what the network reads and the
+// device does not hold.
 func (t *Setup) WithFields(o data.LoaderOptions) data.LoaderOptions {
 	r, m := t.resident, &t.Cfg.Model
 	o.Fields = []data.Field{}
@@ -30,8 +30,8 @@ func (t *Setup) WithFields(o data.LoaderOptions) data.LoaderOptions {
 	return o
 }
 
-// Streamed is withFields of a loader whose batches are held until their steps are finished. Features that are streamed
-// are read into pinned memory.
+// Streamed is WithFields for a loader whose batches are held until their steps are finished. Streamed features are read
+// into pinned memory.
 func (t *Setup) Streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
 	o = t.WithFields(o)
 	o.Prefetch = 2 + t.Step.Depth()
@@ -41,9 +41,8 @@ func (t *Setup) Streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions
 	return o
 }
 
-// Stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives the
-// features of the next step while it works on one. Where the host has no such memory it returns none, and a warning is
-// said.
+// Stages allocates pinned memory for the features of n batches, in float16 if half is set, on a device that can receive
+// the features of the next step during a step. If the host has no pinned memory, it returns none and keeps a warning.
 func (t *Setup) Stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
 	s, ok := device.As[device.Streamer](t.Device)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 // SemanticDim is the size of the semantic vectors of synthetic batches.
 const SemanticDim = 400
 
-// captionLengths[n] is how many of the 145,000 Flickr30K training captions have n words, <start> and <end> included;
+// captionLengths[n] is the number of the 145,000 Flickr30K training captions with n words, including <start> and <end>;
 // the 0.3 % above 40 are counted at 40.
 var captionLengths = [...]int{4: 11, 5: 47, 6: 255, 7: 1005, 8: 3256, 9: 7173, 10: 10087, 11: 11988, 12: 13518,
 	13: 14053,
@@ -22,14 +22,15 @@ var captionLengths = [...]int{4: 11, 5: 47, 6: 255, 7: 1005, 8: 3256, 9: 7173, 1
 	38: 118,
 	39: 88, 40: 529}
 
-// SyntheticBatch makes a batch for timing: features |N(0, s)| of mean 0.45 as bottom-up attention's, Zipf-like words,
-// the caption lengths of Flickr30K unless lengths are given, descending; normal semantic vectors.
+// SyntheticBatch makes a batch for timing: features |N(0, s)| with mean 0.45 like those of bottom-up attention,
+// Zipf-like words, the caption lengths of Flickr30K unless lengths are given, in descending order, and normally
+// distributed semantic vectors.
 func SyntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengths []int32) *data.Batch {
 	s := philox.NewKey(seed, "bench").Stream(0)
 	b := &data.Batch{Images: batch.Images{N: n}, Regions: regions, Dim: feature, SemanticDim: semantic}
 	b.Features = make([]float32, n*regions*feature)
 	scale := 0.45 / math.Sqrt(2/math.Pi)
-	const drawn = 1<<18 - 5 // a prime: then they repeat, no two images alike
+	const drawn = 1<<18 - 5 // a prime, so that values repeat but no two images are equal
 	for i := range b.Features {
 		if i >= drawn {
 			b.Features[i] = b.Features[i-drawn]
@@ -72,7 +73,7 @@ func SyntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengt
 	return b
 }
 
-// AddBoxes gives a synthetic batch random boxes, and every word the one before it as its governor.
+// AddBoxes gives a synthetic batch random boxes, and makes every word the governor of the next.
 func AddBoxes(b *data.Batch, seed uint64) {
 	s := philox.NewKey(seed, "bench/boxes").Stream(0)
 	for range b.N * b.Regions {

@@ -8,7 +8,7 @@ import (
 	"vsetrain/models"
 )
 
-// Gallery tells the origin of the features of a split for a checkpoint, before either is opened.
+// Gallery compares the origin of the features of a split with those of a checkpoint, without opening either.
 func Gallery(checkpoint, dir, split string) (note string, err error) {
 	p, err := trace(checkpoint, dir)
 	if err != nil {
@@ -19,7 +19,7 @@ func Gallery(checkpoint, dir, split string) (note string, err error) {
 	return note, err
 }
 
-// Takes returns an error where the features that a model makes are not like the features of the training.
+// Takes returns an error if the features that a model makes do not match the features of the training.
 func (t *Network) Takes(f inputs.Features) error {
 	if origin, note := t.provenance.compare("pictures", f); origin == OtherOrigin {
 		return errors.New(note)
@@ -27,9 +27,9 @@ func (t *Network) Takes(f inputs.Features) error {
 	return nil
 }
 
-// Reads returns an error where a checkpoint cannot read features [.., regions, dim] that a model makes: the size does
-// not fit, the boxes that the network looks at are missing, or the features of its training were made by another model.
-// Where that is not known, the note says so.
+// Reads returns an error if a checkpoint cannot read the features [.., regions, dim] that a model makes: the size does
+// not fit, the network needs boxes that are missing, or another model made the features of its training. If that model
+// is unknown, the note says so.
 func Reads(checkpoint string, regions, dim int, boxes bool, f inputs.Features) (note string, err error) {
 	c, err := models.OpenWeights(checkpoint, nil)
 	if err != nil {

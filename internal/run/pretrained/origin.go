@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/run/inputs"
 )
 
-// Origin says whether the features of a split were made by the model that made the features of the training: with
-// another model's the scores mean nothing, although the sizes fit.
+// Origin says whether the same model made the features of a split and of the training. Features of another model give
+// meaningless scores even if the sizes fit.
 type Origin string
 
 // The origins of features.
@@ -21,12 +21,12 @@ const (
 
 // provenance is what is known of the features of a training.
 type provenance struct {
-	checkpoint string // as a person calls it
+	checkpoint string // as users call it
 	features   inputs.Features
-	own        bool // the split is of the data set of the training
+	own        bool // the split belongs to the data set of the training
 }
 
-// compare tells the origin of features, and what a person should know of it: "" where it is the same.
+// compare returns the origin of features and a note for the user, "" if the origin is the same.
 func (p *provenance) compare(of string, f inputs.Features) (Origin, string) {
 	a := &p.features
 	switch {
@@ -59,7 +59,7 @@ func trace(checkpoint, data string) (p provenance, err error) {
 	return p, err
 }
 
-// of tells the origin of the features of a split.
+// of returns the origin of the features of a split and the note of compare.
 func (p *provenance) of(s *data.Split) (Origin, string, error) {
 	if s.Regions() == 0 {
 		return WithoutFeatures, "", nil

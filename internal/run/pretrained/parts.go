@@ -23,14 +23,14 @@ import (
 	"vsetrain/train"
 )
 
-// Parts is what the last checkpoint of a run says of the files beside it, so that a part that is missing, or that
-// belongs to another run, is found.
+// Parts records the files beside the last checkpoint of a run, so that a missing file, or one of another run, is
+// noticed.
 type Parts struct {
 	Settings config.Identity   `json:"settings,omitempty"` // of the run, without paths
 	Files    map[string]string `json:"files,omitempty"`    // SHA-256 by path in the run
 }
 
-// Kept is a checkpoint that is kept because it is among the best ones (train.keep).
+// Kept is a checkpoint that is kept as one of the best (train.keep).
 type Kept struct {
 	Step  int64   `json:"step"`
 	Score float64 `json:"score"`
@@ -39,7 +39,7 @@ type Kept struct {
 // Name is the file of the checkpoint in the folder of checkpoints.
 func (k Kept) Name() string { return fmt.Sprintf("step-%08d.safetensors", k.Step) }
 
-// State is what the last checkpoint of a run stores beside weights and moments.
+// State is what the last checkpoint of a run stores besides weights and moments.
 type State struct {
 	train.State
 	runfs.Counted        // lines of metrics.jsonl
@@ -63,7 +63,7 @@ func (s *State) checkpoints() map[string]int64 {
 	return all
 }
 
-// NameParts notes the files of a run that belong to its state. Those that are not there are left out.
+// NameParts records the files of a run that belong to its state. Missing files are left out.
 func (s *State) NameParts(run string, c *config.Config) error {
 	s.Parts = Parts{Settings: config.IdentityOf(c).WithoutPaths(), Files: map[string]string{}}
 	for name := range s.checkpoints() {
@@ -98,16 +98,16 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// run is the state of a run as its last checkpoint tells it.
+// run is the state of a run according to its last checkpoint.
 type run struct {
 	dir      string
 	info     models.Info
-	settings *config.Config // nil where they cannot be read
+	settings *config.Config // nil if they cannot be read
 	State
 }
 
-// openRun reads the last checkpoint of a run, nil where it has none. It is read before the files that it names: a
-// training writes them in the other order.
+// openRun reads the last checkpoint of a run, nil if it has none. It is read before the files that it names, because a
+// training writes them first.
 func openRun(dir string) (*run, error) {
 	r := &run{dir: dir}
 	path := filepath.Join(dir, runfs.CheckpointsName, runfs.LastName)
@@ -126,8 +126,8 @@ func openRun(dir string) (*run, error) {
 	return r, err
 }
 
-// mayBe reports whether the training may have written a checkpoint of a later step than its last one: it was killed
-// while it saved after the next validation.
+// mayBe reports whether the training may have written a checkpoint of a step after its last one: it was killed while it
+// saved the next validation.
 func (r *run) mayBe(step int64) bool {
 	p, c := r.Position, r.settings
 	if c == nil || step <= p.Step || r.info.Epoch == 0 {
@@ -143,9 +143,9 @@ const (
 	foreign = "is of another run or another time: %s"
 )
 
-// Misfits returns, by path, what is wrong with the parts of a run that are missing, or are not those that its last
-// checkpoint was written beside. A checkpoint of a later step is what a training leaves that was killed while it saved.
-// Whether a file is damaged in itself is not looked at.
+// Misfits returns, by path, what is wrong with the parts of a run that are missing or belong to another state than its
+// last checkpoint. A checkpoint of a later step is valid: a training that is killed while it saves leaves one. Misfits
+// does not check files for damage.
 func Misfits(dir string) (map[string]string, error) {
 	r, err := openRun(dir)
 	if err != nil {
@@ -165,7 +165,7 @@ func Misfits(dir string) (map[string]string, error) {
 		}
 	}
 	names := r.checkpoints()
-	for _, name := range []string{runfs.BestName, runfs.AverageName} { // of another run, where this one has none
+	for _, name := range []string{runfs.BestName, runfs.AverageName} { // of another run, if this one has no last checkpoint
 		if there, err := runfs.Exists(filepath.Join(dir, runfs.CheckpointsName, name)); err == nil && there {
 			names[runfs.CheckpointsName+"/"+name] = 0
 		}
@@ -203,8 +203,8 @@ func Misfits(dir string) (map[string]string, error) {
 	return wrong, nil
 }
 
-// saved reports whether a run without a last checkpoint had one: it has a best one, and its log goes on after the first
-// validation, or is missing too.
+// saved reports whether a run without a last checkpoint once had one: it has a best checkpoint, and its log goes on
+// after the first validation or is missing too.
 func saved(dir string) bool {
 	if there, err := runfs.Exists(filepath.Join(dir, runfs.CheckpointsName, runfs.BestName)); err != nil || !there {
 		return false
@@ -221,8 +221,8 @@ func saved(dir string) bool {
 	return err != nil || validations != 1 || !ends
 }
 
-// otherSettings lists the settings of a run that its configuration has other values of: of the network alone where the
-// last checkpoint is of an earlier version.
+// otherSettings lists the settings of a run that differ from its configuration: only those of the network if the last
+// checkpoint is from an earlier version.
 func (r *run) otherSettings() string {
 	if r.settings == nil {
 		return ""
@@ -236,7 +236,7 @@ func (r *run) otherSettings() string {
 	return strings.Join(of.Differences(config.IdentityOf(r.settings)), "; ")
 }
 
-// checkpoint returns what is wrong with a checkpoint of a run, "" where nothing is.
+// checkpoint returns what is wrong with a checkpoint of a run, "" if nothing is.
 func (r *run) checkpoint(name string) string {
 	info, err := models.ReadInfo(filepath.Join(r.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -265,8 +265,8 @@ func (r *run) checkpoint(name string) string {
 	return fmt.Sprintf(foreign, strings.Join(other, "; "))
 }
 
-// ofItsRun returns an error where a checkpoint in the folder of a run is not one of that run, or where the best one,
-// which asked names, is missing.
+// ofItsRun returns an error if a checkpoint in the folder of a run does not belong to that run, or if asked names the
+// best one and it is missing.
 func ofItsRun(asked string, c models.Weights) error {
 	dir, ok, err := RunOf(asked)
 	if err != nil || !ok {

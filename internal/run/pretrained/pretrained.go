@@ -24,35 +24,35 @@ import (
 
 // Request asks for a trained network together with a split.
 type Request struct {
-	Checkpoint string // run directory, folder of the Hub's layout, or file of vsetrain or of a reference
-	// Set are options of the network, "model.scan.lambda=9", that a file of a reference repository does not tell.
+	Checkpoint string // run directory, folder in the Hub's layout, or file of vsetrain or of a reference
+	// Set are options of the network ("model.scan.lambda=9") that a file of a reference repository does not contain.
 	Set      []string
-	Data     string           // folder; empty is the one the run was trained on
-	PerImage options.PerSplit // captions of an image that the files must bear out; empty is the run's setting
+	Data     string           // folder; empty is the one that the run was trained on
+	PerImage options.PerSplit // captions per image, which the files must confirm; empty takes the run's setting
 	Vocab    string           // file; empty is the run's own, or the data set's
-	Split    string           // "" opens none: for a network that is applied to captions that are typed
-	Boxes    bool             // the boxes of the regions too, also where the network does not look at them
-	Partial  bool             // a split of images alone, or of captions alone, will do
-	Original bool             // without what was added to and removed from a gallery since its files were written
+	Split    string           // "" opens none: for a network that only reads typed captions
+	Boxes    bool             // read the boxes of the regions too, even if the network does not use them
+	Partial  bool             // accept a split of images only, or of captions only
+	Original bool             // ignore images and captions that were added to or removed from a gallery
 	Device   device.Options
 	BLAS     string
-	Warn     func(error) // what a person should know of the device; may be nil
+	Warn     func(error) // receives warnings about the device; may be nil
 	World    device.Job  // the job whose ranks divide the work; nil is one rank
 }
 
-// Network is a network with its weights on a device, and a split that it fits.
+// Network is a network with its weights on a device, and a split that fits it.
 type Network struct {
 	Model     *models.Model
 	Runner    *models.Runner // of Model
 	Split     *data.Split    // nil without
 	Tokenizer text.Tokenizer
-	Name      string // what the request called it, its last element
-	Found     string // the checkpoint that was found, and what it holds, for people
+	Name      string // last element of the path in the request
+	Found     string // description of the checkpoint, for people
 	File      string // of the checkpoint
 	Data      data.Options
 	Choice    placement.Choice // of the device
 	Origin    Origin           // of the features of Split
-	// OriginNote is what a person should know of it, "" where the origin is the same.
+	// OriginNote is a remark on the origin, "" if it is the same.
 	OriginNote string
 	provenance provenance // of the features of the training
 	dev        device.Device
@@ -67,7 +67,7 @@ func Open(r Request) (*Network, error) {
 	return p.Start(&r)
 }
 
-// Start brings the weights to a device. The prepared is used up, also by an error.
+// Start copies the weights to a device. It uses up p, even after an error.
 func (p *Prepared) Start(r *Request) (_ *Network, err error) {
 	defer p.Weights.Close()
 	t := &p.Network
@@ -96,7 +96,8 @@ func (p *Prepared) Start(r *Request) (_ *Network, err error) {
 	return t, t.compare()
 }
 
-// Copy copies the network to its own device, without the split: to compute in another precision, or beside t.
+// Copy copies the network to a device of its own, without the split, to compute in another precision or in parallel
+// with t.
 func (t *Network) Copy(o device.Options, blas string) (_ *Network, err error) {
 	c := *t
 	c.Split = nil
@@ -117,9 +118,9 @@ func (t *Network) Copy(o device.Options, blas string) (_ *Network, err error) {
 	return &c, nil
 }
 
-// BF16First opens the network in bf16 for eval.EncodeOptions.First, where o and blas are what it computes with itself.
-// It returns nil where the ranks would not be those of fp32 or take no less time. The score of a pair must not depend
-// on what is scored with it, as it may on a GPU and in products that blas names.
+// BF16First opens the network in bf16 for eval.EncodeOptions.First; o and blas describe the device of t itself. It
+// returns nil if the ranks could differ from fp32 or would take as long. The score of a pair must not depend on the
+// other pairs that are scored with it, which it may on a GPU and in the products that blas names.
 func (t *Network) BF16First(o device.Options, blas string) (*Network, error) {
 	dev := t.Model.Instance.Dev
 	_, gpu := device.As[device.Resident](dev)
@@ -135,7 +136,7 @@ func (t *Network) BF16First(o device.Options, blas string) (*Network, error) {
 	return nil, c.Close()
 }
 
-// compare returns an error on all ranks of a job where they opened other weights or captions.
+// compare returns an error on all ranks of a job if they opened different weights or captions.
 func (t *Network) compare() error {
 	r := train.RanksOn(t.Model)
 	if r == nil {
@@ -156,7 +157,7 @@ func (t *Network) compare() error {
 	return r.Compare()
 }
 
-// Prepared is what can be told of a request before a device computes anything: a Network without its model.
+// Prepared is an opened request before any device is started: a Network without its model.
 type Prepared struct {
 	Network
 	Weights models.Weights
@@ -206,27 +207,27 @@ func (r *Request) Prepare() (_ *Prepared, err error) {
 		return nil, err
 	}
 	p.Origin, p.OriginNote, err = p.provenance.of(p.Split)
-	// a person who searches sees no recalls that would tell
+	// users of a search see no recalls that would reveal it
 	if err == nil && p.OriginNote != "" && (p.Origin == OtherOrigin || r.Partial) {
 		r.warn(errors.New(p.OriginNote))
 	}
 	return p, err
 }
 
-// Close closes what Start has not taken over.
+// Close closes everything that Start has not taken over.
 func (p *Prepared) Close() {
 	p.Weights.Close()
 	p.Network.Close()
 }
 
-// warn tells what a person should know.
+// warn passes a warning to the user.
 func (r *Request) warn(err error) {
 	if r.Warn != nil {
 		r.Warn(err)
 	}
 }
 
-// sameData tells which files of the split a run was not trained beside: they were changed since it began.
+// sameData warns of files of the split that have changed since the run started.
 func (r *Request) sameData(s *data.Split) error {
 	dir, ok, err := RunOf(r.Checkpoint)
 	if err != nil || !ok || r.Data != "" {
@@ -239,16 +240,16 @@ func (r *Request) sameData(s *data.Split) error {
 	return err
 }
 
-// nameFolder says how to name another data folder than the one of the request or of its run.
+// nameFolder adds how to name a data folder other than the one of the request or of its run.
 func (r *Request) nameFolder(err error) error {
 	var started []string
 	if dir, ok, e := RunOf(r.Checkpoint); r.Data == "" && ok && e == nil {
-		started, _ = inputs.StartedIn(dir) // the error in hand is the one to tell
+		started, _ = inputs.StartedIn(dir) // the error at hand matters more
 	}
 	return inputs.NameFolder(err, "--data", started)
 }
 
-// Repeated warns of files of an ensemble that hold the same: their mean is the mean of fewer networks.
+// Repeated warns of files of an ensemble with the same content: their mean counts one network several times.
 func Repeated(files []string, warn func(error)) error {
 	for i, a := range files {
 		for _, b := range files[:i] {
@@ -269,8 +270,8 @@ func Repeated(files []string, warn func(error)) error {
 	return nil
 }
 
-// SameSplit returns an error where two checkpoints, a on s and b on t, are not applied to the same images and captions,
-// so that their scores cannot be averaged.
+// SameSplit returns an error if checkpoint a on s and checkpoint b on t are not applied to the same images and
+// captions: their scores cannot be averaged.
 func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
 	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && data.Digest(s) == data.Digest(t)
 	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
@@ -286,8 +287,7 @@ func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
 		"name one data set for all with --data", a, what(s), b, what(t))
 }
 
-// open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and
-// captions.
+// open opens the split with the parts that the network needs; with Boxes, with its boxes, features and captions only.
 func (r *Request) open(o data.Options, network models.Options) (*data.Split, error) {
 	if r.Boxes {
 		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage.Of(r.Split),
@@ -297,8 +297,8 @@ func (r *Request) open(o data.Options, network models.Options) (*data.Split, err
 		Warn: r.warn})
 }
 
-// Again opens the split of a request as its files are now, for the network of t, which must be the request's. Closing
-// the result closes the split alone.
+// Again opens the split of a request from its current files for the network of t, which must be the network of the
+// request. Closing the result closes only the split.
 func (r *Request) Again(t *Network) (*Network, error) {
 	again := *t
 	again.dev, again.Split = nil, nil
@@ -332,8 +332,8 @@ func (t *Network) Close() error {
 	return nil
 }
 
-// FollowNoise gives the captions of the training split the images that the run of the network trained them with
-// (data.noise_index). Other splits, and other data than the data of the run, stay as they are.
+// FollowNoise gives the captions of the training split the images that the run was trained with (data.noise_index).
+// Other splits and other data sets stay unchanged.
 func (t *Network) FollowNoise() error {
 	began, path := t.Model.Noise, t.Data.NoiseIndex
 	if path == "" || t.Split.Name() != "train" {
@@ -350,11 +350,11 @@ func (t *Network) FollowNoise() error {
 	return nil
 }
 
-// Digest identifies the captions of the split, so that scores of different data are never mixed.
+// Digest identifies the captions of the split, so that scores of different data are never combined.
 func (t *Network) Digest() string { return data.Digest(t.Split) }
 
-// dataOptions are the options of the run the checkpoint lies in, or the defaults, with the folder of the request. vocab
-// is the vocabulary, "" where the data set has it.
+// dataOptions are the options of the run that the checkpoint belongs to, or the defaults, with the folder of the
+// request. vocab is the vocabulary, "" for the one of the data set.
 func (r *Request) dataOptions(vocab string) (data.Options, error) {
 	o := data.DefaultOptions()
 	dir, ok, err := RunOf(r.Checkpoint)
@@ -388,31 +388,31 @@ func sameFolder(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// tokenizer is from the file, or the tokenizer of the data set.
+// lexicon opens the tokenizer in file, or the one of the data set.
 func (r *Request) lexicon(file string, o data.Options, m *models.Options) (text.Tokenizer, error) {
 	if file != "" {
 		return inputs.LoadLexicon(file, m)
 	}
 	v, err := inputs.OpenLexicon(o, m)
-	if errors.Is(err, inputs.ErrNoVocabulary) { // one that is built now would be another
+	if errors.Is(err, inputs.ErrNoVocabulary) { // a newly built one would differ
 		return nil, fmt.Errorf("%s: no vocabulary; name the one that %s was trained with with --vocab",
 			o.Dir, r.Checkpoint)
 	}
 	return v, err
 }
 
-// AnalysisRequest names what an analysis looks at: a trained network and a split of its data.
+// AnalysisRequest names the subject of an analysis: a trained network and a split of its data.
 type AnalysisRequest struct {
-	Data     string           // folder; empty is the one the run was trained on
+	Data     string           // folder; empty is the one that the run was trained on
 	PerImage options.PerSplit // see Request
 	Split    string
 	Device   device.Options
 	BLAS     string
-	Warn     func(error) // what a person should know of the device and of the data; may be nil
+	Warn     func(error) // receives warnings about device and data; may be nil
 }
 
-// Load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked
-// for.
+// Load opens a checkpoint, for a run directory the best one, with the split, and with the boxes of its regions if boxes
+// is set.
 func (r *AnalysisRequest) Load(path string, boxes bool) (*Network, error) {
 	return Open(Request{Checkpoint: path, Data: r.Data, PerImage: r.PerImage, Split: r.Split, Boxes: boxes,
 		Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})

@@ -8,7 +8,7 @@ import (
 	"vsetrain/models"
 )
 
-// RunOf returns the run directory that a checkpoint path names or lies in.
+// RunOf returns the run directory that a checkpoint path names or is in.
 func RunOf(path string) (string, bool, error) {
 	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
 		if there, err := runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
@@ -25,7 +25,7 @@ func RunOf(path string) (string, bool, error) {
 	return "", false, nil
 }
 
-// lexiconName is the file of the vocabulary that a network reads captions with.
+// lexiconName is the file name of the vocabulary of a network.
 func lexiconName(m *models.Options) string {
 	if m.TextEncoder == models.TextBert {
 		return (*text.BertTokenizer)(nil).FileName()
@@ -33,8 +33,8 @@ func lexiconName(m *models.Options) string {
 	return (*text.Vocabulary)(nil).FileName()
 }
 
-// VocabularyOf returns the vocabulary file of a checkpoint: of the run directory that its path names or lies in, or
-// beside it in a folder of the Hub's layout. It is "" for a file elsewhere.
+// VocabularyOf returns the vocabulary file of a checkpoint: the one of the run directory that its path names or is in,
+// or the one beside it in a folder in the Hub's layout. It is "" for any other file.
 func VocabularyOf(path string, m *models.Options) (string, error) {
 	name := lexiconName(m)
 	dir, ok, err := RunOf(path)

@@ -10,8 +10,8 @@ import (
 	"vsetrain/models"
 )
 
-// OpenWeights opens weights. set are options of the network as for --set, in place of those that a file of a reference
-// repository does not tell; warn is told which these are.
+// OpenWeights opens weights. set contains options of the network, as for --set, for values that a file of a reference
+// repository does not contain. warn is told which values are missing.
 func OpenWeights(path string, set []string, warn func(error)) (models.Weights, error) {
 	given, err := config.Given(set)
 	if err != nil {
@@ -31,12 +31,12 @@ func OpenWeights(path string, set []string, warn func(error)) (models.Weights, e
 	return c, nil
 }
 
-// LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
-// reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
-// The options stay the options of the model; warn is told which of them the weights were trained with other values of.
+// LoadWeights loads the weights of a checkpoint into a model: a run directory, a file of vsetrain, or one of a
+// reference repository. If the checkpoint records its vocabulary, v must be the same. The options of the model do not
+// change; warn is told where those of the checkpoint differ.
 func LoadWeights(m *models.Model, path string, v text.Tokenizer, warn func(error)) error {
 	c, err := models.OpenWeights(path, nil)
-	if err != nil { // what the file does not tell, the configuration does
+	if err != nil { // the configuration has what the file lacks
 		var e error
 		if c, e = models.OpenWeights(path, models.GivenBy(m.Options)); e != nil {
 			return err
@@ -55,7 +55,7 @@ func LoadWeights(m *models.Model, path string, v text.Tokenizer, warn func(error
 	return nil
 }
 
-// SameVocabulary refuses weights whose word vectors belong to another vocabulary.
+// SameVocabulary returns an error if the word vectors of the weights belong to another vocabulary.
 func SameVocabulary(c models.Weights, v text.Tokenizer) error {
 	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
 		beside := ""
@@ -74,7 +74,7 @@ func SameVocabulary(c models.Weights, v text.Tokenizer) error {
 	return nil
 }
 
-// fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
+// fits checks that weights, data and vocabulary belong together. It returns the sizes of the network for this data.
 func fits(c models.Weights, s *data.Split, v text.Tokenizer) (models.Dims, error) {
 	if s.Regions() == 0 {
 		return c.Sizes(), SameVocabulary(c, v)
@@ -88,7 +88,7 @@ func fits(c models.Weights, s *data.Split, v text.Tokenizer) (models.Dims, error
 	return d, SameVocabulary(c, v)
 }
 
-// sizesFit checks that weights read features [.., regions, dim], which whose calls, and returns the sizes of the
+// sizesFit checks that weights can read features [.., regions, dim], which whose describes. It returns the sizes of the
 // network for them.
 func sizesFit(c models.Weights, regions, dim int, whose, remedy string) (models.Dims, error) {
 	d, o := c.Sizes(), c.Network()

@@ -1,3 +1,3 @@
-// Package records writes and reads the lines of metrics.jsonl, one for each logged step and each validation, and the
-// same as events of TensorBoard.
+// Package records writes and reads metrics.jsonl, which has one line for each logged step and each validation. It
+// writes the same values as TensorBoard events.
 package records

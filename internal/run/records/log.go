@@ -24,10 +24,10 @@ const (
 	KindValidation = "val"
 )
 
-// validationTags begin the names of a validation's curves in TensorBoard.
+// validationTags is the prefix of the names of validation curves in TensorBoard.
 const validationTags = "val/"
 
-// Log is what a session writes its records to: metrics.jsonl, and TensorBoard events where wanted.
+// Log writes the records of a session to metrics.jsonl and, if enabled, to TensorBoard event files.
 type Log struct {
 	every   int // steps between logged steps, 0 none
 	metrics *runfs.Log
@@ -40,7 +40,7 @@ type StepRecord struct {
 	Kind  string  `json:"kind"` // "train"
 	Step  int64   `json:"step"`
 	Epoch float64 `json:"epoch"` // epochs done, with fraction
-	// UTC, to the millisecond; zero in lines that were written before it was kept.
+	// UTC, to the millisecond; zero in lines of earlier versions.
 	Time         time.Time `json:"time,omitzero"`
 	Loss         float64   `json:"loss"`
 	LossCaption  float64   `json:"loss_caption"`              // caption retrieval (rows)
@@ -51,9 +51,9 @@ type StepRecord struct {
 	StepMS       float64   `json:"step_ms"`
 	DataWaitMS   float64   `json:"data_wait_ms"`
 	CaptionsPerS float64   `json:"captions_per_s"`
-	// Learned are the scalars that the loss learns, after the step; absent without.
+	// Learned are the scalar parameters of the loss after the step; absent if it has none.
 	Learned map[string]float64 `json:"learned,omitempty"`
-	// Of the GPU and all its programs, as NVML tells it; absent without.
+	// Usage of the GPU by all programs, as reported by NVML; absent without NVML.
 	GPUMemoryMB      *float64 `json:"gpu_memory_mb,omitempty"` // in use
 	GPUMemoryTotalMB *float64 `json:"gpu_memory_total_mb,omitempty"`
 	GPUBusy          *float64 `json:"gpu_busy,omitempty"` // per cent of the last second, of steps alone
@@ -62,19 +62,20 @@ type StepRecord struct {
 	// Different captions among the hard negatives of all images (train.Negatives).
 	HardCaptions int `json:"hard_captions"`
 	HardImages   int `json:"hard_images"` // different images among the images of all captions
-	// The same of those that violate their margin. Runs recorded before these existed counted them in HardCaptions and
-	// HardImages, and one more where an anchor without a violation was there.
+	// The same for those that violate their margin. Earlier runs counted these in HardCaptions and HardImages, plus one
+	// if an anchor had no violation.
 	ActiveCaptions *int `json:"hard_captions_active,omitempty"`
 	ActiveImages   *int `json:"hard_images_active,omitempty"`
-	// Percent of the hard negatives, and of all negatives of the batch, that are false ones (FalseNegatives); absent
-	// without semantic vectors.
+	// Percentage of the hard negatives, and of all negatives in the batch, that are false negatives (FalseNegatives);
+	// absent without semantic vectors.
 	HardFalse *float64 `json:"hard_false,omitempty"`
 	AllFalse  *float64 `json:"all_false,omitempty"`
-	// Steps in a row, this one included, with all scores alike (train.Position); absent in runs before it was kept.
+	// Number of consecutive steps, including this one, whose scores were all alike (train.Position); absent in runs of
+	// earlier versions.
 	Collapsed *int `json:"collapsed,omitempty"`
 }
 
-// Pairs is how many pairs the batch had, as the speed tells; 1 where that is not known.
+// Pairs is the number of pairs in the batch, derived from the speed; 1 if unknown.
 func (r *StepRecord) Pairs() float64 { return max(1, math.Round(r.CaptionsPerS*r.StepMS/1000)) }
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
@@ -88,7 +89,7 @@ type ValidationRecord struct {
 	Average *Measured `json:"average,omitempty"` // with the averaged weights (optim.ema); absent without
 }
 
-// Measured is what a validation measured with weights.
+// Measured holds the measures of a validation for one set of weights.
 type Measured struct {
 	I2T     eval.Recalls `json:"i2t"`
 	T2I     eval.Recalls `json:"t2i"`
@@ -101,8 +102,8 @@ func measured(m eval.Metrics, better bool) Measured {
 	return Measured{I2T: m.I2T, T2I: m.T2I, RSum: m.RSum, MRecall: m.MRecall, Best: better}
 }
 
-// Open opens the records of a run on a host. lines is how many lines metrics.jsonl has up to a position, runfs.All if
-// that is unknown; lines and events of steps after it, which will be done again, are cut off.
+// Open opens the records of a run on a host. lines is the number of lines of metrics.jsonl up to a position, runfs.All
+// if unknown. Lines and events of later steps are removed, because those steps will run again.
 func Open(run *runfs.Dir, c *config.Config, p train.Position, lines int, host string, now func() time.Time) (*Log,
 	error) {
 	l := &Log{every: c.Train.LogStep, now: now}
@@ -131,9 +132,9 @@ func Open(run *runfs.Dir, c *config.Config, p train.Position, lines int, host st
 	return l, nil
 }
 
-// Undone names the kinds of lines at a position that will be written again.
+// Undone lists the kinds of lines at a position that will be written again.
 func Undone(p train.Position) []string {
-	if p.Pending { // interrupted before the validation of the step; a session that was killed may have logged it
+	if p.Pending { // interrupted before the validation of the step; a killed session may have logged it
 		return []string{KindValidation}
 	}
 	return nil
@@ -141,7 +142,7 @@ func Undone(p train.Position) []string {
 
 // curves are the points of the curves in event files.
 type curves struct {
-	tags  map[string]uint  // the bit of a curve; what has none of the 64 counts as there
+	tags  map[string]uint  // bit of each curve; the curves after the first 64 are treated as complete
 	steps map[int64]uint64 // the curves that have a point at a step
 }
 
@@ -159,8 +160,9 @@ func (c *curves) has(tag string, step int64) bool {
 	return ok && (bit >= 64 || c.steps[step]>>bit&1 != 0)
 }
 
-// openEvents starts the event file of a session that continues after the given step. It begins with the settings of the
-// run, and with the points of metrics.jsonl that the event files do not have: a power failure may have taken their end.
+// openEvents starts the event file of a session that continues after the given step. The file starts with the settings
+// of the run, and with the points of metrics.jsonl that the event files lack: their end may have been lost in a power
+// failure.
 func (l *Log) openEvents(run *runfs.Dir, host string, step int64, c *config.Config, there curves) error {
 	now := l.now()
 	w, err := tfevents.Create(run.Path(), now, host)
@@ -173,7 +175,7 @@ func (l *Log) openEvents(run *runfs.Dir, host string, step int64, c *config.Conf
 		}
 	}
 	if err == nil {
-		err = w.Sync() // a session that has nothing left to do saves nothing
+		err = w.Sync() // a session with nothing left to do saves nothing
 	}
 	if err != nil {
 		w.Close()
@@ -205,7 +207,7 @@ func restoreCurves(w *tfevents.Writer, path string, now time.Time, there curves)
 	return err
 }
 
-// Milliseconds is the form of a duration in records.
+// Milliseconds is a duration as records contain it.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Due reports whether a step is logged.
@@ -229,7 +231,7 @@ func (l *Log) Step(i train.StepInfo, hard train.Negatives, similar *train.FalseN
 	return l.write(r, now, r.Step, r.scalars())
 }
 
-// gpu keeps what the device tells of itself.
+// gpu stores the usage of the device.
 func (r *StepRecord) gpu(u *device.Usage) {
 	if u == nil {
 		return
@@ -246,7 +248,7 @@ func (r *StepRecord) gpu(u *device.Usage) {
 	keep(&r.GPUCelsius, float64(u.Celsius))
 }
 
-// scalars returns the values of a step by the names that they have in TensorBoard and MLflow.
+// scalars returns the values of a step by their names in TensorBoard and MLflow.
 func (r *StepRecord) scalars() map[string]float64 {
 	s := map[string]float64{"train/loss": r.Loss, "train/loss_caption": r.LossCaption,
 		"train/loss_image": r.LossImage, "train/lr": r.LearningRate, "train/grad_norm": r.GradNorm,
@@ -275,7 +277,7 @@ func (r *StepRecord) scalars() map[string]float64 {
 	return s
 }
 
-// stamp is the form of a time in metrics.jsonl.
+// stamp is a time as metrics.jsonl contains it.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // Validation writes the record of a validation.
@@ -289,7 +291,7 @@ func (l *Log) Validation(i train.ValidationInfo) error {
 	return l.write(r, now, r.Step, r.scalars())
 }
 
-// scalars returns the values of a validation by the names that they have in TensorBoard and MLflow.
+// scalars returns the values of a validation by their names in TensorBoard and MLflow.
 func (r *ValidationRecord) scalars() map[string]float64 {
 	s := map[string]float64{"val/i2t_r1": r.I2T.R1, "val/i2t_r5": r.I2T.R5, "val/i2t_r10": r.I2T.R10,
 		"val/t2i_r1": r.T2I.R1, "val/t2i_r5": r.T2I.R5, "val/t2i_r10": r.T2I.R10, "val/i2t_medr": r.I2T.MedR,
@@ -316,7 +318,7 @@ func (l *Log) write(line any, now time.Time, step int64, scalars map[string]floa
 	return l.events.Flush()
 }
 
-// Sync makes what was written safe from a loss of power.
+// Sync makes everything written so far safe from a power failure.
 func (l *Log) Sync() error {
 	err := l.metrics.Sync()
 	if err == nil && l.events != nil {
@@ -348,7 +350,7 @@ func Read(line []byte) (r Record, err error) {
 	return r, err
 }
 
-// Counted is number and checksum of the lines of metrics.jsonl.
+// Counted is the number and checksum of the lines of metrics.jsonl.
 func (l *Log) Counted() runfs.Counted { return l.metrics.Counted() }
 
 // Close closes what is open.

@@ -31,8 +31,8 @@ type Sent struct {
 	NoFiles         error  // why files were not sent; nil if they were
 }
 
-// Send sends a run that is not being trained to a server. What the server has already is not sent again. A run that a
-// process trains is an error.
+// Send sends a finished or interrupted run to a server, except for what the server already has. A run that a process is
+// training is an error.
 func Send(ctx context.Context, r Request) (Sent, error) {
 	file, err := inputs.RunConfig(r.Dir)
 	if err != nil {

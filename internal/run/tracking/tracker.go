@@ -21,22 +21,22 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// StateName is the file of a run directory that says what of it an MLflow server has.
+// StateName is the file of a run directory that records what an MLflow server already has.
 const StateName = "mlflow.json"
 
-// trackedFiles are the files of a run directory that are sent with it, where they are there.
+// trackedFiles are the files of a run directory that are sent with it, if they exist.
 var trackedFiles = []string{runfs.ConfigName, runfs.EnvName, runfs.MetricsName, runfs.TestName}
 
 // Times of tracking during a training.
 const (
 	trackEvery   = 2 * time.Second  // between two transmissions
 	trackTimeout = 10 * time.Second // of one request
-	trackEnd     = time.Minute      // at the end of a training, for all that is left
-	trackRetry   = 5 * time.Second  // after the first failure; each further one doubles it, to a minute
+	trackEnd     = time.Minute      // for everything that is left at the end of a training
+	trackRetry   = 5 * time.Second  // after the first failure; doubled after each further one, up to a minute
 )
 
-// trackState is the content of StateName. What was sent is told by position and not by line, because resuming cuts
-// lines off and writes equal ones again.
+// trackState is the content of StateName. It records positions and not line numbers, because resuming removes lines and
+// writes equal ones again.
 type trackState struct {
 	URL        string         `json:"url"`
 	Experiment string         `json:"experiment_id"`
@@ -46,8 +46,8 @@ type trackState struct {
 	Validated  bool           `json:"validated"` // the validation at that step too
 }
 
-// Tracker sends the records of a run directory to an MLflow server. It reads them from the file that training writes,
-// so that it keeps one request in memory, however long a server is gone.
+// Tracker sends the records of a run directory to an MLflow server. It reads them from metrics.jsonl, so it keeps only
+// one request in memory, no matter how long the server is unreachable.
 type Tracker struct {
 	dir    string
 	cfg    *config.Config
@@ -55,11 +55,11 @@ type Tracker struct {
 	client *mlflow.Client
 	state  trackState
 	found  bool  // the run is known to be on the server
-	offset int64 // of the first byte of the log that was not looked at
+	offset int64 // first byte of the log that has not been read
 
-	kick chan struct{} // a record was written
+	kick chan struct{} // signals a new record
 	quit chan struct{}
-	done chan error // what kept the last records from the server
+	done chan error // the error that kept the last records from the server
 	said chan error // the one warning
 	stop context.CancelFunc
 }
@@ -116,7 +116,7 @@ func (t *Tracker) start() {
 				select {
 				case t.said <- fmt.Errorf("MLflow at %s: %w; training continues, and missing records are sent when "+
 					"the server answers again", t.target.URL, err):
-				default: // said before
+				default: // reported before
 				}
 				pause, wait = wait, min(2*wait, time.Minute)
 				t.Wake()
@@ -133,15 +133,15 @@ func (t *Tracker) start() {
 	}()
 }
 
-// Wake tells that there are records to send; it never waits.
+// Wake signals that there are records to send; it never blocks.
 func (t *Tracker) Wake() {
 	select {
 	case t.kick <- struct{}{}:
-	default: // it is told already
+	default: // already signalled
 	}
 }
 
-// Unanswered returns why the server did not answer since it was last asked, nil if it did.
+// Unanswered returns why the last request to the server failed, nil if it succeeded.
 func (t *Tracker) Unanswered() error {
 	select {
 	case err := <-t.said:
@@ -151,7 +151,7 @@ func (t *Tracker) Unanswered() error {
 	}
 }
 
-// End sends what is left, the files and the status, and gives up after a while.
+// End sends the remaining records, the files and the status, and gives up after trackEnd.
 func (t *Tracker) End(s mlflow.Status, now time.Time) error {
 	late := time.AfterFunc(trackEnd, t.stop)
 	defer late.Stop()
@@ -193,7 +193,7 @@ func (t *Tracker) put(ctx context.Context, name string) error {
 	return nil
 }
 
-// sync sends everything that the server does not have yet.
+// sync sends everything that the server does not have.
 func (t *Tracker) sync(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (t *Tracker) sync(ctx context.Context) error {
 	}
 }
 
-// open finds the run on the server, or begins it with its settings.
+// open finds the run on the server, or creates it with its settings.
 func (t *Tracker) open(ctx context.Context) error {
 	if t.found {
 		return nil
@@ -217,7 +217,7 @@ func (t *Tracker) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !there { // somebody deleted it: it is sent anew
+		if !there { // deleted on the server: send it again
 			t.state, t.offset = trackState{}, 0
 		} else {
 			t.state.Run = info
@@ -276,7 +276,7 @@ func (t *Tracker) describe(ctx context.Context, env runfs.Env) error {
 		slices.DeleteFunc(tags, func(e mlflow.Entry) bool { return e.Value == "" }))
 }
 
-// lastSession returns the last session of a run; without a readable env.json an empty one that started now.
+// lastSession returns the last session of a run; without a readable env.json, an empty one that starts now.
 func lastSession(dir string) runfs.Env {
 	sessions, err := runfs.ReadSessions(dir)
 	if err != nil || len(sessions) == 0 {
@@ -285,15 +285,15 @@ func lastSession(dir string) runfs.Env {
 	return sessions[len(sessions)-1]
 }
 
-// keep writes the state.
+// keep saves the state.
 func (t *Tracker) keep() error {
 	return integrity.WriteJSON(filepath.Join(t.dir, StateName), t.state)
 }
 
-// maxPoints bounds the metrics of one transmission.
+// maxPoints is the maximum number of metrics in one transmission.
 const maxPoints = 1000
 
-// sendRecords sends the next records of the log, and returns how many lines it read.
+// sendRecords sends the next records of the log and returns the number of lines it read.
 func (t *Tracker) sendRecords(ctx context.Context) (lines int, err error) {
 	path := filepath.Join(t.dir, runfs.MetricsName)
 	f, _, err := regular.Open(path)
@@ -314,7 +314,7 @@ func (t *Tracker) sendRecords(ctx context.Context) (lines int, err error) {
 	for len(points) < maxPoints {
 		line, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			break // what is left is being written
+			break // the rest of the line is still being written
 		}
 		if err != nil {
 			return 0, err
@@ -338,7 +338,7 @@ func (t *Tracker) sendRecords(ctx context.Context) (lines int, err error) {
 	return lines, t.keep()
 }
 
-// take returns the metrics of a line that were not sent yet, and notes that they are.
+// take returns the metrics of a line that have not been sent, and marks them as sent.
 func (s *trackState) take(line []byte) ([]mlflow.Metric, error) {
 	r, err := records.Read(line)
 	if err != nil {

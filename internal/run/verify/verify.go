@@ -1,6 +1,6 @@
-// Package verify reads files completely and says which of them are as they were written: runs, data sets, folders of
-// sweeps, single files. What a file is compared with lies in the manifest of its folder (integrity.Manifest), in the
-// file itself (checkpoints, events, sealed texts), or in the last checkpoint of its run (log, vocabulary).
+// Package verify reads files completely and reports which of them are as they were written: runs, data sets, folders of
+// sweeps, single files. It compares a file with the manifest of its folder (integrity.Manifest), with checksums in the
+// file itself (checkpoints, events, sealed texts), or with the last checkpoint of its run (log, vocabulary).
 package verify
 
 import (
@@ -31,24 +31,24 @@ import (
 	"vsetrain/models"
 )
 
-// Report is what was found of the files below a path.
+// Report is the outcome for all files below a path.
 type Report struct {
-	Whole   int      // files that are as they were written
-	Without []string // files that nothing tells about: of other programs, or of earlier versions
+	Whole   int      // files as they were written
+	Without []string // files without a checksum: of other programs, or of earlier versions
 	Damaged []Damage
 }
 
 // Damage is a file that is not as it was written.
 type Damage struct {
 	Path string
-	What string // where in the file
+	What string // place in the file and kind of damage
 }
 
-// errNothing says that there is nothing to compare a file with.
+// errNothing says that there is no checksum to compare a file with.
 var errNothing = errors.New("no checksum")
 
-// Path verifies a file, or all files below a folder. Hidden files and folders are left out. progress is told the MiB of
-// the files that are done, and of all. The error says that the path cannot be read at all, or that ctx ended.
+// Path verifies a file, or all files below a folder except hidden ones. progress receives the MiB of the verified files
+// and of all files. An error means that the path cannot be read at all, or that ctx ended.
 func Path(ctx context.Context, path string, progress func(phase string, done, total int)) (*Report, error) {
 	r := &Report{}
 	v := &verifier{manifests: map[string]*integrity.Manifest{}}
@@ -109,7 +109,7 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 	return r, err
 }
 
-// misfits adds to the outcome of the files of a run what does not belong to its last checkpoint.
+// misfits adds the files of a run that do not belong to its last checkpoint to the outcome.
 func misfits(dir string, outcome map[string]error) {
 	wrong, err := pretrained.Misfits(dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func misfits(dir string, outcome map[string]error) {
 	}
 }
 
-// add takes over the outcome of a file.
+// add adds the outcome of a file to the report.
 func (r *Report) add(path string, err error) {
 	switch {
 	case err == nil:
@@ -135,7 +135,7 @@ func (r *Report) add(path string, err error) {
 	}
 }
 
-// missing finds the files that a manifest lists and that are not in its folder.
+// missing finds the files that a manifest lists but its folder lacks.
 func (r *Report) missing(dir string, m *integrity.Manifest) {
 	if m == nil {
 		return
@@ -152,7 +152,7 @@ type verifier struct {
 	manifests map[string]*integrity.Manifest
 }
 
-// manifest returns the manifest of a folder, nil where there is none or it cannot be read; then it is damaged itself.
+// manifest returns the manifest of a folder, nil if there is none or it is damaged.
 func (v *verifier) manifest(dir string) *integrity.Manifest {
 	m, ok := v.manifests[dir]
 	if !ok {
@@ -162,7 +162,7 @@ func (v *verifier) manifest(dir string) *integrity.Manifest {
 	return m
 }
 
-// maxText bounds the texts that are read whole, in bytes.
+// maxText is the maximum size of texts that are read at once, in bytes.
 const maxText = 64 << 20
 
 // file verifies one file.
@@ -192,7 +192,7 @@ func (v *verifier) file(path string) error {
 		return archive(path)
 	case name == "vocab.json", name == "vocab.txt":
 		return vocabulary(path)
-	case name == text.TokenizerConfig: // of which the hash of the vocabulary tells
+	case name == text.TokenizerConfig: // the hash of the vocabulary covers it
 		return vocabulary(filepath.Join(filepath.Dir(path), "vocab.txt"))
 	case slices.Contains([]string{".json", ".yaml", ""}, ext):
 		return plainText(path)
@@ -200,7 +200,7 @@ func (v *verifier) file(path string) error {
 	return errNothing
 }
 
-// compare reads a file of a manifest.
+// compare compares a file with its entry in a manifest.
 func compare(path string, should integrity.Sum) error {
 	now, err := integrity.SumOf(path)
 	if err != nil {
@@ -281,8 +281,8 @@ func plainText(path string) error {
 	return errNothing
 }
 
-// ofRun returns the description of the last, or the best, checkpoint of the run that a file lies in, or of the weights
-// beside it in a folder of the Hub's layout.
+// ofRun returns the description of the last, or the best, checkpoint of the run that a file belongs to, or of the
+// weights beside it in a folder in the Hub's layout.
 func ofRun(path string) (models.Info, error) {
 	for _, name := range []string{runfs.CheckpointsName + "/" + runfs.LastName,
 		runfs.CheckpointsName + "/" + runfs.BestName, models.HubName} {
@@ -294,7 +294,7 @@ func ofRun(path string) (models.Info, error) {
 	return models.Info{}, errNothing
 }
 
-// log verifies the lines of metrics.jsonl that the last checkpoint counts.
+// log verifies the lines of metrics.jsonl that the last checkpoint has counted.
 func log(path string) error {
 	info, err := ofRun(path)
 	if err != nil {
