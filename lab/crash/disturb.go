@@ -16,7 +16,7 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// What a test that calls Disturb draws. scripts/campaign.sh gives more time, and several processes.
+// How long a test that calls Disturb tries disturbances. scripts/campaign.sh sets more time and several processes.
 var (
 	crashTime = flag.Duration("crash-time", 300*time.Millisecond, "how long a test tries power failures; 0 tries none")
 	faultTime = flag.Duration("fault-time", 300*time.Millisecond, "how long a test tries pairs of faults; 0 tries none")
@@ -25,35 +25,35 @@ var (
 	shards    = flag.Int("crash-shards", 1, "how many processes try a part each")
 )
 
-// Program changes the files of a folder. Its functions work there, one after the other.
+// Program is a program that changes the files of a folder. Its functions are called one after the other.
 type Program struct {
-	Dir   string       // the folder; Run finds there what is there when Disturb is called
-	Run   func() error // an error is what the program reports
-	Again func() error // what a person does after a disturbed Run; it must end well
-	// Outputs are files, below Dir, that Again leaves as Run does undisturbed. Where all of them are there before, all
-	// are old or all are new, but for the Journal, to which records are appended.
+	Dir   string       // the folder; its content when Disturb is called is the input of Run
+	Run   func() error // the program; it returns the error that it reports
+	Again func() error // what a user does after a disturbed Run; it must succeed
+	// Outputs are files below Dir that Again must leave as an undisturbed Run does. If all of them exist beforehand, a
+	// disturbed Run leaves all old or all new, except for the Journal, to which records are appended.
 	Outputs []string
 	Journal string
-	Left    func() error // finds damage after a disturbed Run whose Outputs are all there; may be nil
-	Done    func() error // finds what is not as Run leaves it undisturbed, beside Outputs; may be nil
+	Left    func() error // checks for damage after a disturbed Run that left all Outputs; may be nil
+	Done    func() error // checks everything other than Outputs after a successful Run; may be nil
 
 	old, wanted map[string][]byte
-	ended       int // calls, undisturbed
+	ended       int // number of calls when undisturbed
 	states      []State
 	start       State
-	pairs       [][2]fault // that are known, the second without a kind
+	pairs       [][2]fault // pairs found so far, the second without a kind
 }
 
-// Outcome is what was tried.
+// Outcome counts the disturbances that were tried.
 type Outcome struct {
 	Found, Tried, Failed int
-	Errors               []error // of those that are not as promised, the first few
+	Errors               []error // the first few broken promises
 }
 
-// maxErrors bounds the errors that are kept.
+// maxErrors is the number of errors that are kept.
 const maxErrors = 5
 
-// add counts one that was tried.
+// add counts one disturbance.
 func (o *Outcome) add(what fmt.Stringer, err error) {
 	o.Tried++
 	if err == nil {
@@ -64,20 +64,20 @@ func (o *Outcome) add(what fmt.Stringer, err error) {
 	}
 }
 
-// draw is the part of what there is that a process tries.
+// draw is the share of the disturbances that one process tries.
 type draw struct {
 	seed          uint64
 	shard, shards int
 	until         time.Time
 }
 
-// least is how many of each kind are tried, however slow the machine is.
+// least is the number of disturbances of each kind that are tried, however slow the machine is.
 const least = 2
 
-// enough reports whether the time is over.
+// enough reports whether the time is up.
 func (d draw) enough(o *Outcome) bool { return o.Tried >= least && time.Now().After(d.until) }
 
-// perm orders n things by the seed, and returns the things for this process.
+// perm orders n items by the seed, and returns those of this process.
 func (d draw) perm(n int, stream uint64) (list []int) {
 	for k, i := range rand.New(rand.NewPCG(d.seed, stream)).Perm(n) {
 		if k%d.shards == d.shard {
@@ -87,14 +87,14 @@ func (d draw) perm(n int, stream uint64) (list []int) {
 	return list
 }
 
-// Disturb runs a program undisturbed and then disturbs it for its part of the time of the test, which has that many
-// programs still to disturb. What was tried is logged for scripts/campaign.sh.
+// Disturb runs a program undisturbed, then disturbs it for its share of the time of the test; programs is the number of
+// programs that are still to be disturbed. The outcome is logged for scripts/campaign.sh.
 func Disturb(t *testing.T, name string, programs int, p *Program) {
 	t.Helper()
 	if err := p.begin(); err != nil {
 		t.Fatal(err)
 	}
-	// part gives a kind that many shares of what is left of the time.
+	// part gives one kind of disturbance a share of the remaining time.
 	part := func(total *time.Duration, shares float64, kind string, try func(draw) (Outcome, error)) {
 		if *total == 0 {
 			return
@@ -117,7 +117,7 @@ func Disturb(t *testing.T, name string, programs int, p *Program) {
 	part(faultTime, 0.5/(all-0.5), "pairs of faults", p.faultPairs)
 }
 
-// begin records Run, undisturbed, and keeps what it finds and leaves.
+// begin records an undisturbed Run, with the files before and after it.
 func (p *Program) begin() error {
 	p.old = p.read()
 	r, err := p.record(p.Run)
@@ -146,7 +146,7 @@ func (p *Program) record(do func() error) (*Recorder, error) {
 	return r, do()
 }
 
-// read returns the outputs that are there.
+// read returns the outputs that exist.
 func (p *Program) read() map[string][]byte {
 	all := map[string][]byte{}
 	for _, name := range p.Outputs {
@@ -157,7 +157,7 @@ func (p *Program) read() map[string][]byte {
 	return all
 }
 
-// check looks at what a disturbed Run left. One that ended well has done what it should.
+// check checks the folder after a disturbed Run. If ended is set, Run succeeded and must have done everything.
 func (p *Program) check(ended bool) error {
 	now := p.read()
 	if len(now) == len(p.wanted) && len(now) > 0 {
@@ -182,7 +182,7 @@ func (p *Program) check(ended bool) error {
 	return p.done()
 }
 
-// are reports whether files are equal to the files of a time, but for the journal.
+// are reports whether two sets of files are equal, except for the journal.
 func (p *Program) are(now, then map[string][]byte) bool {
 	for name, b := range now {
 		if was, ok := then[name]; name != p.Journal && (!ok || !bytes.Equal(b, was)) {
@@ -192,7 +192,7 @@ func (p *Program) are(now, then map[string][]byte) bool {
 	return true
 }
 
-// done looks at what must be as the undisturbed program leaves it.
+// done checks what must be as an undisturbed Run leaves it.
 func (p *Program) done() error {
 	now := p.read()
 	for name, want := range p.wanted {
@@ -206,7 +206,7 @@ func (p *Program) done() error {
 	return p.Done()
 }
 
-// powerFailures tries the states that a power failure may leave of Run.
+// powerFailures tries the states that a power failure during Run may leave.
 func (p *Program) powerFailures(d draw) (o Outcome, err error) {
 	all := d.perm(len(p.states), 1)
 	o.Found = len(all)
@@ -223,12 +223,12 @@ func (p *Program) powerFailures(d draw) (o Outcome, err error) {
 	return o, nil
 }
 
-// twice is a power failure, and another while the program was run again.
+// twice is a power failure, followed by another while the program runs again.
 type twice struct{ first, second State }
 
 func (t twice) String() string { return fmt.Sprintf("%s; then %s", t.first, t.second) }
 
-// secondFailures tries the states that a power failure may leave of Again after a power failure of Run: a few of each.
+// secondFailures tries a few states that a power failure during Again may leave after one during Run.
 func (p *Program) secondFailures(d draw) (o Outcome, err error) {
 	const each = 12
 	rng := rand.New(rand.NewPCG(d.seed, 3+uint64(d.shard)))
@@ -257,16 +257,16 @@ func (p *Program) secondFailures(d draw) (o Outcome, err error) {
 	return o, nil
 }
 
-// fault is a call, from 0, that fails.
+// fault is the number of a call, from 0, and how it fails.
 type fault struct {
 	at   int
 	kind string
 }
 
-// faults are one or two of a run.
+// faults are the one or two faults of a run.
 type faults struct {
 	list []fault
-	err  error // of the program
+	err  error // error of the program
 }
 
 func (f faults) String() string {
@@ -277,10 +277,10 @@ func (f faults) String() string {
 	return fmt.Sprintf("%s, and the program says %v", strings.Join(all, " and "), f.err)
 }
 
-// ErrSilent is what Run returns when it failed and did not say so.
+// ErrSilent is the error of a Run that failed without reporting it.
 var ErrSilent = errors.New("the program failed without a word")
 
-// fail lets calls of Run fail, and returns how many there were in all.
+// fail makes calls of Run fail, and returns the total number of calls.
 func (p *Program) fail(o *Outcome, list ...fault) (calls int, err error) {
 	if err := p.start.Write(p.Dir); err != nil {
 		return 0, err
@@ -300,7 +300,7 @@ func (p *Program) fail(o *Outcome, list ...fault) (calls int, err error) {
 	return f.calls, nil
 }
 
-// singleFaults lets each call of Run fail, and notes which calls there are after it: those with which it is a pair.
+// singleFaults makes each call of Run fail, and records the calls after it: the second faults of its pairs.
 func (p *Program) singleFaults(d draw) (o Outcome, err error) {
 	const window = 60 // calls: within the same save, validation, claim or set
 	kinds := len(faultKinds)
@@ -322,7 +322,7 @@ func (p *Program) singleFaults(d draw) (o Outcome, err error) {
 	return o, nil
 }
 
-// faultPairs lets two calls of Run fail, of which the second is one that is made although the first has failed.
+// faultPairs makes two calls of Run fail. The second is one that is made even though the first has failed.
 func (p *Program) faultPairs(d draw) (o Outcome, err error) {
 	kinds := len(faultKinds)
 	o.Found = len(p.pairs) * kinds

@@ -7,23 +7,23 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// Kinds of faults of a call. ShortWrite writes half and then finds the disk full; other calls find it full at once.
-// Kill ends the process at the call: that call and all later ones do nothing and fail.
+// Kinds of faults of a call. ShortWrite writes half of the data and then finds the disk full; other calls find it full
+// at once. Kill ends the process at the call: that call and all later ones fail without any effect.
 const (
 	ShortWrite = "short write"
 	Kill       = "kill"
 )
 
-// faultKinds are the ways in which a call may fail.
+// faultKinds are the ways in which a call can fail.
 var faultKinds = []string{"EIO", "ENOSPC", "EINTR", "ESTALE", ShortWrite, Kill}
 
 var errnos = map[string]error{"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EINTR": syscall.EINTR,
 	"ESTALE": syscall.ESTALE, ShortWrite: syscall.ENOSPC, Kill: syscall.EIO}
 
-// Faults is a disk.System of which some calls, counted from 0, fail.
+// Faults is a disk.System that makes given calls fail, counted from 0.
 type Faults struct {
 	disk.Host
-	At     map[int]string // the kind of a call's fault
+	At     map[int]string // kind of fault by number of the call
 	mu     sync.Mutex
 	calls  int
 	killed bool
@@ -41,7 +41,7 @@ func (s *Faults) next() string {
 	return kind
 }
 
-// do makes a call where it does not fail.
+// do makes a call unless it is to fail.
 func (s *Faults) do(call func() error) error {
 	if kind := s.next(); kind != "" {
 		return errnos[kind]

@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// inode is a file, whatever its name is.
+// inode is a file, whatever its current name.
 type inode struct{ first string } // name
 
 // Kinds of operations.
@@ -36,19 +36,19 @@ type operation struct {
 	data     []byte
 }
 
-// Recorder is a disk.System that passes everything on to the operating system. It keeps the order of all calls.
+// Recorder is a disk.System that passes all calls on to the operating system and records their order.
 type Recorder struct {
 	disk.Host
 	root  string
 	mu    sync.Mutex
 	start names
-	begin names              // that, and folders that others made meanwhile
+	begin names              // root, and folders that other programs made meanwhile
 	was   map[*inode]content // at the begin
 	now   names
 	ops   []operation
 }
 
-// Record begins to record what happens below a folder that exists. It ends with disk.Use.
+// Record starts recording what happens below an existing folder. disk.Use ends it.
 func Record(root string) (*Recorder, error) {
 	r := &Recorder{root: filepath.Clean(root), was: map[*inode]content{},
 		begin: names{map[string]*inode{}, map[string]bool{".": true}}}
@@ -70,13 +70,13 @@ func Record(root string) (*Recorder, error) {
 	return r, err
 }
 
-// Start returns the state in which the recording began.
+// Start returns the state at the start of the recording.
 func (r *Recorder) Start() State {
 	names := r.start.clone()
 	return State{how: "the beginning", fate: fates[0], names: names, visible: names.visible(), files: r.was}
 }
 
-// below returns a path as seen from the folder.
+// below returns a path relative to the folder.
 func (r *Recorder) below(path string) (string, bool) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Recorder) below(path string) (string, bool) {
 	return name, err == nil && name != ".." && !strings.HasPrefix(name, ".."+string(filepath.Separator))
 }
 
-// add keeps an operation on names. A folder that was made by others is lasting.
+// add records an operation on names. A folder that another program made counts as durable.
 func (r *Recorder) add(o operation) {
 	for dir := filepath.Dir(o.path); !r.now.dirs[dir]; dir = filepath.Dir(dir) {
 		r.begin.dirs[dir], r.now.dirs[dir] = true, true
@@ -95,7 +95,7 @@ func (r *Recorder) add(o operation) {
 	r.now.apply(o)
 }
 
-// Ops returns how many operations have been recorded.
+// Ops returns the number of operations recorded so far.
 func (r *Recorder) Ops() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +143,7 @@ func (r *Recorder) SyncDir(dir string) error {
 	return r.named(operation{kind: syncedDir, path: dir}, func() error { return r.Host.SyncDir(dir) })
 }
 
-// named does and keeps an operation on names.
+// named executes and records an operation on names.
 func (r *Recorder) named(o operation, do func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// State is what a power failure may leave.
+// State is a state that a power failure may leave.
 type State struct {
-	After   int    // operations
-	how     string // which names are on disk
-	fate    string // of data that is not lasting
-	odd     *inode // whose data has another fate; nil is none
-	odds    string // that fate
+	After   int    // number of operations before the failure
+	how     string // the names that are on disk
+	fate    string // the fate of data that is not durable
+	odd     *inode // a file whose data has another fate; nil if there is none
+	odds    string // the fate of its data
 	names   names
-	visible []string // files whose folders are there
+	visible []string // files whose folders exist
 	files   map[*inode]content
 }
 
-// String says what happened.
+// String describes the failure.
 func (s State) String() string {
 	text := fmt.Sprintf("after %d calls: %s, data %s", s.After, s.how, s.fate)
 	if s.odd != nil {
@@ -33,7 +33,7 @@ func (s State) String() string {
 	return text
 }
 
-// left returns what is in a file.
+// left returns the content of a file after the failure.
 func (s State) left(n *inode) []byte {
 	if n == s.odd {
 		return s.files[n].left(s.odds)
@@ -41,17 +41,17 @@ func (s State) left(n *inode) []byte {
 	return s.files[n].left(s.fate)
 }
 
-// content is what is in a file: lasting, and with all that was written. The bytes stay as they are.
+// content is the content of a file: the durable part, and everything written. The bytes are never modified.
 type content struct {
 	lasting, all []byte
 	version      int // of all, which lasting may be
-	kept         int // version of lasting
+	kept         int // version of the durable part
 }
 
-// Fates of data that is not lasting.
+// Fates of data that is not durable.
 var fates = []string{"whole", "lost", "zeros", "half", "hole"}
 
-// left returns what one of the fates leaves of a file.
+// left returns what a fate leaves of a file.
 func (c content) left(fate string) []byte {
 	grown := len(c.all) - len(c.lasting)
 	switch {
@@ -94,15 +94,14 @@ type states struct {
 	yield func(State) bool
 }
 
-// data tells what is left of a file.
+// data identifies what is left of a file.
 type data struct {
 	node          *inode
 	version, kept int
 	fate          string
 }
 
-// States returns the states after each of the operations, each once, in their order. The last are the states of the
-// end.
+// States yields the states after each operation in order, each state once, ending with those after the last operation.
 func (r *Recorder) States(yield func(State) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +153,7 @@ func (a *states) at(after int, lasting names, pending []operation, contents map[
 	return true
 }
 
-// named yields the states in which some changes of names are on disk.
+// named yields the states in which some of the changes of names are on disk.
 func (a *states) named(s State, changes []operation) bool {
 	s.names = s.names.clone()
 	for _, o := range changes {
@@ -187,7 +186,8 @@ func (a *states) named(s State, changes []operation) bool {
 	return true
 }
 
-// once yields a state that was not seen. After the last call more is promised than before, of the same state too.
+// once yields a state unless it was yielded before. After the last operation more is promised, so states are yielded
+// again.
 func (a *states) once(s State) bool {
 	var id uint64
 	if s.After == a.last {
@@ -211,7 +211,7 @@ func (a *states) once(s State) bool {
 	return a.yield(s)
 }
 
-// sum digests what is left of a file.
+// sum is a digest of what is left of a file.
 func (a *states) sum(s State, n *inode) uint64 {
 	d := data{n, s.files[n].version, s.files[n].kept, s.fate}
 	if n == s.odd {
@@ -235,7 +235,7 @@ type names struct {
 
 func (n names) clone() names { return names{maps.Clone(n.files), maps.Clone(n.dirs)} }
 
-// visible returns the files whose folders are there, sorted.
+// visible returns the files whose folders exist, sorted.
 func (n names) visible() (list []string) {
 	for name := range n.files {
 		if n.reached(filepath.Dir(name)) {
@@ -246,12 +246,12 @@ func (n names) visible() (list []string) {
 	return list
 }
 
-// reached reports whether a folder and those above it are there.
+// reached reports whether a folder and all folders above it exist.
 func (n names) reached(dir string) bool {
 	return dir == "." || n.dirs[dir] && n.reached(filepath.Dir(dir))
 }
 
-// apply does an operation on names; others change none.
+// apply executes an operation on names; other operations change nothing.
 func (n names) apply(o operation) {
 	switch o.kind {
 	case made, linked:
@@ -290,7 +290,8 @@ func move[T any](names map[string]T, from, to string) {
 	}
 }
 
-// Write makes the files of a state in a folder, which is emptied first and stays: a process may work in it.
+// Write writes the files of a state into a folder. It empties the folder first but does not replace it, because a
+// process may be working in it.
 func (s State) Write(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for i := 0; err == nil && i < len(entries); i++ {

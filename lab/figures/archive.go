@@ -14,7 +14,7 @@ import (
 // its next version it keeps only what changes.
 const runsFile = "docs/log/runs.zip"
 
-// mostRuns is the size of all files of the archive at most.
+// mostRuns is the maximum size of all files of the archive.
 const mostRuns = 256 << 20
 
 // unpack writes the files of an archive of runs below a new folder.
@@ -42,7 +42,7 @@ func unpack(archive, folder string) error {
 	return nil
 }
 
-// packed is the archive of the files of a folder, by name and without times: the same files give the same bytes.
+// packed is the archive of the files of a folder, sorted by name and without times: the same files give the same bytes.
 func packed(folder string) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)

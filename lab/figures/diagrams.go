@@ -56,8 +56,8 @@ func (b *book) diagrams() error {
 	return nil
 }
 
-// diagram draws a paragraph such as one of networks.tsv, or says what is wrong with it: blocks that overlap, text that
-// does not fit, flows from or to nothing.
+// diagram draws a paragraph of the form of networks.tsv, or says what is wrong with it: overlapping blocks, text that
+// does not fit, arrows from or to missing blocks.
 func diagram(text string) (file string, svg []byte, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	file, title, _ := strings.Cut(lines[0], "\t")

@@ -54,10 +54,10 @@ func run(root string) error {
 	return nil
 }
 
-// book is what is written, and what it is made of.
+// book is the output, and what it is made from.
 type book struct {
 	root, runs string            // the folder of the repository, and the folder of the runs of its archive
-	files      map[string][]byte // pages and charts, by their names in the repository
+	files      map[string][]byte // pages and charts by their paths in the repository
 }
 
 // generate returns the contents of every generated file by its name.

@@ -23,7 +23,7 @@ const (
 	lastSeed        = 9
 )
 
-// contest is one comparison of the leaderboard, as a sweep offers it. Its runs are kept in folders PREFIX RATE-LOSS.
+// contest is one comparison of the leaderboard, which a sweep defines. Its runs are in folders PREFIX RATE-LOSS.
 type contest struct {
 	name, folder, prefix string
 	rates, losses        []string // as the sweep names them, the rates in rising order, the base of the tables first
@@ -68,8 +68,8 @@ func (c *contest) runAt(rate, name string) string {
 	return filepath.Join("leaderboard", c.folder, c.prefix+rate+"-"+name)
 }
 
-// ratesOf returns the best rate of each loss by the best M-Recall on dev of the first seed, as far as runs are kept,
-// and the table of what each rate reaches, the best in bold.
+// ratesOf returns the best rate of each loss by the best M-Recall on dev of the first seed, as far as its runs exist,
+// and the table of what each rate reaches, with the best in bold.
 func (c *contest) ratesOf(kept string) (best map[string]string, text string, err error) {
 	heads := []string{"loss"}
 	for _, rate := range c.rates {

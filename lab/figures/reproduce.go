@@ -89,7 +89,7 @@ func (r *row) recalls(direction string) string {
 	return cell("1") + " " + cell("5") + " " + cell("10")
 }
 
-// cost returns the steps that the preset of a row takes and their hours, as cells, and its epochs.
+// cost returns the steps of the preset of a row and their hours as cells, and its epochs.
 func (r *row) cost(steps map[string]float64) (all, hours string, epochs int, err error) {
 	preset := r.text["preset"]
 	c, err := config.Load(config.Request{Preset: preset})

@@ -14,7 +14,8 @@ import (
 	"vsetrain/internal/apps/report"
 )
 
-// setting is what a study trained with some seeds: a name for people, and the folder of its runs, s7 for seed 7.
+// setting is one setting of a study, trained with some seeds: a name for people, and the folder of its runs, s7 for
+// seed 7.
 type setting struct {
 	name, folder string
 	first, last  int // seeds
@@ -28,7 +29,7 @@ type study struct {
 	options  report.Options
 	chart    string // of all runs, "" none
 	tables   []string
-	ranked   bool // the table of settings begins with the best on the test split, and tables may be missing
+	ranked   bool // the table of settings starts with the best on the test split; tables may be missing
 }
 
 // Names of the tables of a report that pages show.
@@ -40,7 +41,7 @@ const (
 	efficiencyTable = "efficiency"
 )
 
-// noRuns stands in place of a table for which too few runs are kept.
+// noRuns replaces a table if too few runs exist.
 const noRuns = "Not trained yet.\n"
 
 var studies = []study{
@@ -117,8 +118,8 @@ func (b *book) study(page, prefix string, s *study) (runs []*report.Run, all map
 	return runs, all, nil
 }
 
-// open reads the runs of a study that are kept, with what was measured of them, and returns the seeds that are not by
-// the name of their setting.
+// open reads the runs of a study that exist, with their measures, and returns the missing seeds by the name of their
+// setting.
 func (s *study) open(kept string) (runs []*report.Run, missing map[string][]string, err error) {
 	missing = map[string][]string{}
 	for _, x := range s.settings {
@@ -169,7 +170,8 @@ func tablesOf(runs []*report.Run, base string, o report.Options) (map[string]*re
 	return tables, sets[0], nil
 }
 
-// cellOf is a cell of the row of a setting, counted from its end, and a dash below every value where there is no row.
+// cellOf is a cell in the row of a setting, counted from its end, or a dash that sorts below every value if there is no
+// row.
 func cellOf(t *report.Table, name string, fromEnd int) report.Cell {
 	if t != nil {
 		for _, r := range t.Rows {
@@ -181,7 +183,7 @@ func cellOf(t *report.Table, name string, fromEnd int) report.Cell {
 	return report.Cell{Text: "-", Value: -1}
 }
 
-// settingsTable shows the recalls of each setting, and how many seeds they are of.
+// settingsTable shows the recalls of each setting and its number of seeds.
 func (s *study) settingsTable(missing map[string][]string, all map[string]*report.Table) string {
 	settings := slices.Clone(s.settings)
 	if s.ranked {
@@ -197,13 +199,13 @@ func (s *study) settingsTable(missing map[string][]string, all map[string]*repor
 	return t.String()
 }
 
-// What pages leave out of a table of a report: its first column, the network, and of several measures all but M-Recall.
+// What pages leave out of a table of a report: its first column (the network), and all measures but M-Recall.
 var (
 	firstCell     = regexp.MustCompile(`(?m)^\|[^|]*`)
 	otherMeasures = regexp.MustCompile(`(?m)^\|.*\| (image to text|text to image) R@.*\n`)
 )
 
-// rowsOf returns the rows of a table that pages show, in Markdown.
+// rowsOf returns the rows of a table as pages show them, in Markdown.
 func rowsOf(t *report.Table) string {
 	var b strings.Builder
 	for line := range strings.Lines(t.Markdown()) {

@@ -30,8 +30,8 @@ func (b *book) rows(name string, columns ...string) ([]row, error) {
 	return readRows(f, name, columns...)
 }
 
-// readRows reads a table with tabs between its cells, or commas in a .csv. Lines that begin with # say what it is. In
-// columns > begins the name of one whose cells are numbers of at least 0, or nothing; >* are any such columns.
+// readRows reads a table whose cells are separated by tabs, or by commas in a .csv file. Lines that begin with # are
+// comments. In columns, > marks a column of numbers of at least 0 or empty cells; >* allows any further such columns.
 func readRows(r io.Reader, name string, columns ...string) (rows []row, err error) {
 	lines := csv.NewReader(r)
 	lines.Comment, lines.LazyQuotes = '#', true
@@ -80,7 +80,7 @@ func readRows(r io.Reader, name string, columns ...string) (rows []row, err erro
 // table is a table in Markdown.
 type table struct{ strings.Builder }
 
-// newTable begins a table. In its heads > begins the heading of a column of numbers.
+// newTable starts a table. In heads, > marks a column of numbers.
 func newTable(heads ...string) *table {
 	t, rule := &table{}, "|"
 	heads = slices.Clone(heads)

@@ -1,8 +1,8 @@
 // Package golden reads the golden numeric cases that the tests of every package compare with.
 //
-// The folder is the one named by the environment variable VSETRAIN_GOLDEN, by default testdata/golden of the
-// project, so that the same tests run unchanged on any other set of cases in the same format. A file that the other
-// set lacks is from the project.
+// The folder is named by the environment variable VSETRAIN_GOLDEN, by default testdata/golden of the project. The same
+// tests thus run unchanged on any other set of cases in the same format. Files that the other set lacks are read from
+// the project.
 package golden
 
 import (
@@ -32,7 +32,7 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Dir returns the folder of golden cases and fails the test where it does not exist.
+// Dir returns the folder of golden cases and fails the test if it does not exist.
 func Dir(t T) string {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("VSETRAIN_GOLDEN"), own())
@@ -108,8 +108,8 @@ func diff(got, want []float64, tol Tolerance) error {
 	return nil
 }
 
-// ByLength returns the order in which sequences are longest first, ties in their own order: the order the packed layout
-// needs, whatever order a case lists them in.
+// ByLength returns the order of sequences by decreasing length, ties in their own order: the order of the packed
+// layout, whatever order a case has.
 func ByLength(lengths []int32) []int {
 	order := make([]int, len(lengths))
 	for i := range order {

@@ -1,17 +1,17 @@
-// Command mutants plants mistakes in the sources and says which of them the tests do not see: a slice of mutation
+// Command mutants plants mistakes in the sources and reports which of them the tests miss: a sample of mutation
 // testing, drawn by seed (make mutants).
 //
 //	go run ./lab/mutants -n 200 -seed 1 -log mutants.log
 //
-// A mistake is a comparison, an operator, a number or a condition that is exchanged, or a call that is left out. All
-// are compiled once, each behind a switch (package switches), into the tests of their packages and of those that import
-// them. Each test runs once and says which switches it reaches. Then each mistake is switched on for the tests that
-// reach it, the tests of its own package first, the quick ones of a package first, until one fails. Sources are never
-// changed: the go command reads others in their place. Packages that no program contains are left out, and places where
-// no switch can stand, such as the length of an array.
+// A mistake exchanges a comparison, an operator, a number or a condition, or leaves out a call. All mistakes are
+// compiled once, each behind a switch (package switches), into the tests of their packages and of the packages that
+// import those. Each test runs once to record which switches it reaches. Then each mistake is switched on for the tests
+// that reach it until one fails: the tests of its own package first, and the quick ones of a package first. The sources
+// are never changed: the go command reads others in their place. Packages that no program contains are left out, as are
+// places that cannot contain a switch, such as the length of an array.
 //
-// known.txt lists mutants that change nothing a test should see, each with its reason. With a log a slice that was
-// stopped is continued: what the log says is seen is not tried again.
+// known.txt lists mutants that change nothing a test should see, each with its reason. With a log, an interrupted
+// sample continues: mutants that the log reports as found are not tried again.
 package main
 
 import (
@@ -39,8 +39,8 @@ import (
 //go:embed known.txt
 var known string
 
-// draw orders mutants at random. The place of one does not depend on the others, so that a slice stays nearly the same
-// where sources change.
+// draw orders mutants at random. The position of each is independent of the others, so a sample stays nearly the same
+// when sources change.
 func draw(all []*mutant, seed uint64) {
 	place := func(m *mutant) string {
 		return string(fmt.Appendf(nil, "%x", sha256.Sum256(fmt.Append(nil, seed, m.id()))))
@@ -48,7 +48,7 @@ func draw(all []*mutant, seed uint64) {
 	slices.SortFunc(all, func(a, b *mutant) int { return strings.Compare(place(a), place(b)) })
 }
 
-// goPackage is what `go list -json` says of a package.
+// goPackage is the output of `go list -json` for a package.
 type goPackage struct {
 	ImportPath, Dir, Name, Export      string
 	DepOnly                            bool // outside of the module
@@ -108,7 +108,7 @@ func main() {
 	}
 }
 
-// slice tries n mutants and returns the percentage that is seen.
+// slice tries n mutants and returns the percentage that tests find.
 func (r *runner) slice(n int, seed uint64, path string) (float64, error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *runner) slice(n int, seed uint64, path string) (float64, error) {
 	return percent, nil
 }
 
-// testedBy says whether another package of the module, or its tests, imports a package, or is it.
+// testedBy reports whether other is p, or imports it in its sources or tests.
 func (p *goPackage) testedBy(other *goPackage, importing bool) bool {
 	if !importing {
 		return p == other
@@ -207,7 +207,7 @@ func (p *goPackage) testedBy(other *goPackage, importing bool) bool {
 		p.ImportPath)
 }
 
-// openLog reads the verdicts of a log, by mutant, and opens it for those that follow.
+// openLog reads the verdicts of a log, by mutant, and opens it for appending.
 func openLog(path string) (map[string]string, *os.File, error) {
 	b, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

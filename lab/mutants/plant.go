@@ -22,16 +22,16 @@ import (
 type mutant struct {
 	pkg                    *goPackage
 	file, function, change string
-	line, twin             int // twin: how many mutants before it are alike but for their place
-	from, operator, to     int // what is switched, and the operator in it
+	line, twin             int // twin: number of earlier mutants that differ only in their place
+	from, operator, to     int // the range that is switched, and the operator in it
 	was                    string
 	forms                  []form
 }
 
-// form is a way to write a switch: text before, in place of the operator, and behind. # is the number of the switch.
+// form is a way to write a switch: text before, in place of the operator, and after. # is the number of the switch.
 type form struct{ before, operator, behind string }
 
-// id is what known.txt and a log know a mutant by: lines move.
+// id identifies a mutant in known.txt and in logs, without its line, which moves.
 func (m *mutant) id() string {
 	if m.twin > 0 {
 		return fmt.Sprintf("%s %s (%d): %s", m.file, m.function, m.twin, m.change)
@@ -39,13 +39,13 @@ func (m *mutant) id() string {
 	return m.file + " " + m.function + ": " + m.change
 }
 
-// switchesPath is the package that mutants import, and which has none.
+// switchesPath is the package that mutants import; it has no mutants itself.
 const switchesPath = "vsetrain/lab/mutants/switches"
 
 // negated is a condition, or its opposite. The operator stays.
 var negated = form{"(switches.On(#) != (", "", "))"}
 
-// swaps are the operators that stand in for each other.
+// swaps are the operators that replace each other.
 var swaps = map[token.Token]struct {
 	by token.Token
 	form
@@ -60,19 +60,19 @@ var swaps = map[token.Token]struct {
 	token.QUO: {token.MUL, form{"switches.Quo(#, ", ",", ")"}},
 	token.EQL: {token.NEQ, negated},
 	token.NEQ: {token.EQL, negated},
-	// by De Morgan's law: the right side is evaluated only where it must be
+	// by De Morgan's law: the right side is evaluated only if it must be
 	token.LAND: {token.LOR, form{negated.before + negated.before, ")) && (switches.On(#) != (", "))))"}},
 	token.LOR:  {token.LAND, form{negated.before + negated.before, ")) || (switches.On(#) != (", "))))"}},
-	// the left side follows, which says of which type a constant is
+	// the left side follows, which determines the type of a constant
 	token.ADD_ASSIGN: {token.SUB_ASSIGN, form{"", "+= switches.Neg(#,", ", "}},
 	token.SUB_ASSIGN: {token.ADD_ASSIGN, form{"", "-= switches.Neg(#,", ", "}},
 }
 
-// integer adds a number that has the type that the context gives to a constant. What is not a integer needs a float.
+// integer adds a number with the type that the context gives to a constant. Anything but an integer needs a float.
 var integer = []form{{"(", "", "+1<<switches.Bit(#)>>1)"}, {"(", "", "+float64(switches.Bit(#)))"},
 	{"(", "", "+float32(switches.Bit(#)))"}}
 
-// mutants are mutants of all functions that a person wrote, in the packages.
+// mutants returns the mutants of all functions in the packages that are not generated.
 func mutants(root string, pkgs []*goPackage) ([]*mutant, error) {
 	var all []*mutant
 	twins := map[string]int{}
@@ -144,7 +144,7 @@ func places(n ast.Node, text func(from, to token.Pos) string,
 	}
 }
 
-// plant writes mutants of a file into its source, each behind the switch of its number.
+// plant writes the mutants of a file into its source, each behind the switch of its number.
 func plant(source []byte, all map[int]*mutant) ([]byte, error) {
 	f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.PackageClauseOnly)
 	if err != nil {
@@ -175,8 +175,8 @@ func plant(source []byte, all map[int]*mutant) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compiles leaves a mutant the forms of its switch from the first that compiles on. Where there is none, as in the
-// length of an array, the mutant cannot be switched.
+// compiles drops the forms of a switch before the first one that compiles. If none does, as in the length of an array,
+// the mutant cannot be switched.
 func (m *mutant) compiles(importer types.Importer) (bool, error) {
 	for ; len(m.forms) > 0; m.forms = m.forms[1:] {
 		var sources []*ast.File

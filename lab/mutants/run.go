@@ -18,21 +18,21 @@ import (
 	"vsetrain/lab/mutants/switches"
 )
 
-// The verdicts on a mutant that no test sees, and on one that stops a test from ending.
+// The verdicts on a mutant that no test finds, and on one that keeps a test from ending.
 const (
 	survived = "survived"
 	timeOut  = "time runs out in "
 )
 
-// long is what a test takes whose parts are run one by one.
+// long is the time from which on the parts of a test are run one by one.
 const long = 5 * time.Second
 
 // runner builds tests with the mutants in them and runs them one by one.
 type runner struct {
 	dir      string // of what is built; the switches are below
 	skip     *regexp.Regexp
-	limit    time.Duration // for the tests of a package on one mutant, of processors
-	patience time.Duration // for a test, beside ten times what it took
+	limit    time.Duration // CPU time for the tests of a package on one mutant
+	patience time.Duration // for a test, in addition to ten times its usual time
 	built    map[*goPackage][]*test
 }
 
@@ -40,11 +40,11 @@ type runner struct {
 type test struct {
 	pkg             *goPackage
 	binary, pattern string
-	took, cost      time.Duration // the latter of processors
+	took, cost      time.Duration // cost is CPU time
 	reaches         []string      // numbers of switches
 }
 
-// plant writes the sources with the mutants and the table by which the go command reads them.
+// plant writes the sources with the mutants and the overlay with which the go command reads them.
 func (r *runner) plant(root string, pending map[int]*mutant) error {
 	files := map[string]map[int]*mutant{}
 	for i, m := range pending {
@@ -110,10 +110,10 @@ func (r *runner) build(p *goPackage) ([]*test, error) {
 	return tests, nil
 }
 
-// part finds the parts of tests in what they print.
+// part finds the parts of tests in their output.
 var part = regexp.MustCompile(`(?m)^=== RUN +(\w+)/([^/\n]+)`)
 
-// reach runs a test without mistakes, notes what it reaches, and returns the patterns of its parts.
+// reach runs a test without mistakes, records the switches it reaches, and returns the patterns of its parts.
 func (r *runner) reach(t *test) (parts []string, err error) {
 	start := time.Now()
 	out, cost, failed := r.run(t, switches.Record, 20*time.Minute, "-test.v")
@@ -135,11 +135,12 @@ func (r *runner) reach(t *test) (parts []string, err error) {
 	return parts, err
 }
 
-// first has Linux end a process before others where memory is short. Emulated GPUs reserve more than a limit allows.
+// first tells Linux to end this process before others if memory runs out. Emulated GPUs reserve more than a limit
+// allows.
 const first = "echo 1000 2>/dev/null >/proc/self/oom_score_adj; "
 
-// run runs a test with a switch on and returns what it prints and the time of processors that it takes. What it started
-// ends with it, and it is the first to end where it takes all memory.
+// run runs a test with a switch on and returns its output and CPU time. Processes that it started end with it, and it
+// is the first to be killed if memory runs out.
 func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (printed string, cost time.Duration,
 	err error) {
 	out, err := os.Create(filepath.Join(r.dir, "output"))
@@ -155,7 +156,7 @@ func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (pri
 	cmd.Cancel = group(cmd)
 	err = os.WriteFile(filepath.Join(r.dir, "switches", switches.File), fmt.Append(nil, on), 0o600)
 	if err = errors.Join(err, cmd.Run()); cmd.Process != nil {
-		_ = cmd.Cancel() // where nothing is left there is no such group
+		_ = cmd.Cancel() // the group is gone if no process is left
 	}
 	if s := cmd.ProcessState; s != nil {
 		cost = s.UserTime() + s.SystemTime()
@@ -164,7 +165,7 @@ func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (pri
 	return string(b), cost, errors.Join(err, bad)
 }
 
-// try switches a mutant on for the tests of a package that reach it. The verdict names the one that sees it.
+// try switches a mutant on for the tests of a package that reach it. The verdict names the test that finds it.
 func (r *runner) try(i int, p *goPackage) (verdict string, err error) {
 	tests, err := r.build(p)
 	spent := time.Duration(0)

@@ -64,7 +64,7 @@ func unpack(archive, folder string) error {
 	return os.CopyFS(folder, r)
 }
 
-// packed is the archive of the PTX in a folder: by name, without times, so that the same PTX gives the same bytes.
+// packed is the archive of the PTX in a folder, sorted by name and without times: the same PTX gives the same bytes.
 func packed(folder string) ([]byte, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.ptx"))
 	if err != nil {
@@ -99,9 +99,9 @@ func packed(folder string) ([]byte, error) {
 
 var declaration = regexp.MustCompile(`(?m)^KERNEL (\w+)\(([^)]*)\)`)
 
-// declared is the table of the kernels in the order of their sources: a line each with the name and the parameters. A
-// parameter that is a pointer has * in front, const* where the kernel does not write through it. A checksum in the
-// first line lets a quick test see that sources changed after make kernels.
+// declared is the table of the kernels in the order of their sources: one line each with name and parameters. A pointer
+// parameter has * in front, or const* if the kernel does not write through it. The checksum in the first line lets a
+// quick test notice sources that changed after make kernels.
 func declared(folder string) ([]byte, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.cu"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// matrix is an operand of a product: element (i, k) lies at i·row + k·col.
+// matrix is an operand of a product: element (i, k) is at i·row + k·col.
 type matrix struct {
 	x        []float64
 	row, col int
@@ -234,7 +234,7 @@ func (d *Device) spread(a device.Reduce) {
 	})
 }
 
-// words calls f for the packed row and the word of every place.
+// words calls f with the packed row and the word of every position.
 func words(a *device.GatherWords, f func(row, word int)) {
 	p := a.Lengths.Packing()
 	for t := range p.Steps() {

@@ -1,6 +1,6 @@
-// Package reference is the smallest device there is: the kernels that the others can be composed of (device/composed),
-// in plain loops over float64, a few lines for each. On both together every network trains. It is where a new device
-// begins, and what docs/add-a-kernel.md is written from; it is of no use for training anything large.
+// Package reference is the smallest device: it implements the kernels from which all others can be composed
+// (device/composed), in plain loops over float64. Both together train every network. It is the starting point of a new
+// device, and the example in docs/add-a-kernel.md. It is too slow for real trainings.
 package reference
 
 import (
@@ -94,7 +94,7 @@ func (d *Device) Inspect(buf device.Buffer) (t device.DType, n int, fault string
 	return b.t, b.Len(), ""
 }
 
-// floats are the values of a checked view, nil of an absent one.
+// floats returns the values of a checked view, nil if it is absent.
 func floats(v device.View) []float64 {
 	if !v.Present() {
 		return nil
@@ -102,7 +102,7 @@ func floats(v device.View) []float64 {
 	return v.Buf.(*buffer).f[v.Off:][:v.N:v.N]
 }
 
-// ints is floats of a checked Int32 view.
+// ints is floats for a checked Int32 view.
 func ints(v device.View) []int32 {
 	if !v.Present() {
 		return nil

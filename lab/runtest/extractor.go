@@ -9,8 +9,8 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Extractor writes a model that makes 36 cells of that many values of a picture of 6 x 6 pixels, with its description,
-// and returns its path.
+// Extractor writes an ONNX model that makes 36 cells of the given number of values from a picture of 6 x 6 pixels, with
+// its description, and returns its path.
 func Extractor(t *testing.T, values int) string {
 	t.Helper()
 	g := onnx.New("cells", "", nil)

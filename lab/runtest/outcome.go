@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/files/safetensors"
 )
 
-// Outcome is what a run leaves, but for what depends on the clock: the tensors of its checkpoints, and its log.
+// Outcome is what a run leaves, except for what depends on the clock: the tensors of its checkpoints, and its log.
 type Outcome struct {
 	tensors map[string]map[string][]byte // by the name of a checkpoint
 	metrics []string
@@ -35,7 +35,7 @@ func ReadOutcome(dir string) (*Outcome, error) {
 	return o, nil
 }
 
-// Differs returns an error where a run left other checkpoints or another log.
+// Differs returns an error if a run left other checkpoints or another log.
 func (o *Outcome) Differs(dir string) error {
 	for name, want := range o.tensors {
 		got, err := tensors(Checkpoint(dir, name))

@@ -1,5 +1,5 @@
-// Package runtest has what tests of runs share: a synthetic data set, a configuration that trains on it in a moment, an
-// observer, and comparisons of what a run leaves behind.
+// Package runtest contains what tests of runs share: a synthetic data set, a configuration that trains on it in a
+// moment, an observer, and comparisons of what runs leave.
 package runtest
 
 import (
@@ -32,7 +32,7 @@ import (
 	"vsetrain/train"
 )
 
-// OnEmulator lets device.kind cuda and auto find the emulated driver, with cuBLAS or without.
+// OnEmulator makes device.kind cuda and auto use the emulated driver, with or without cuBLAS.
 func OnEmulator(t *testing.T, blas bool) {
 	t.Helper()
 	path := emulator.Library(t)
@@ -46,7 +46,7 @@ func OnEmulator(t *testing.T, blas bool) {
 // World is a synthetic data set of 40 images and 200 captions with semantic vectors, made once.
 var World string
 
-// NoDriver is the path of a driver that is not there.
+// NoDriver is the path of a driver that does not exist.
 const NoDriver = "/nowhere/libcuda.so.1"
 
 // Main makes World, hides GPUs, runs the tests of a package and returns their exit code.
@@ -77,7 +77,7 @@ func makeWorld(dir string) (string, error) {
 	return dir, err
 }
 
-// CopyWorld is a data set of its own that a test may spoil: it has no manifest.
+// CopyWorld returns a copy of World without a manifest, which a test may change.
 func CopyWorld(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "world")
@@ -110,7 +110,7 @@ type Watcher struct {
 	Scored      [2]int // pairs, of the last report, and of all
 }
 
-// Started, Step, Warning, Validating and Validation note what they are told.
+// Started, Step, Warning, Validating and Validation record what they receive.
 func (w *Watcher) Started(p training.Plan) { w.Plan = p }
 
 func (w *Watcher) Step(i train.StepInfo) {
@@ -134,7 +134,7 @@ func (w *Watcher) Validating(what training.ValidationPhase, done, total int) {
 
 func (w *Watcher) Validation(i train.ValidationInfo) { w.Validations = append(w.Validations, i) }
 
-// Request asks for a training in a directory.
+// Request returns a request for a training in a directory.
 func Request(c *config.Config, dir string, w *Watcher) training.Request {
 	return training.Request{Config: c, RunDir: dir, Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now,
 		Observer: w}
@@ -146,7 +146,7 @@ func Train(t *testing.T, c *config.Config) string {
 	return Watch(t, c).Plan.RunDir
 }
 
-// Watch is Train, and returns what was seen.
+// Watch is Train, and returns what the observer recorded.
 func Watch(t *testing.T, c *config.Config) *Watcher {
 	t.Helper()
 	w := &Watcher{}
@@ -154,14 +154,14 @@ func Watch(t *testing.T, c *config.Config) *Watcher {
 	return w
 }
 
-// Refuses checks that a training in a new directory ends with an error that has these words.
+// Refuses checks that a training in a new directory fails with an error that contains the words.
 func Refuses(t *testing.T, c *config.Config, words ...string) {
 	t.Helper()
 	_, err := training.Train(t.Context(), Request(c, filepath.Join(t.TempDir(), "run"), &Watcher{}))
 	try.Fails(t, err, words...)
 }
 
-// Interrupt trains until a step is done and ends the run there. The request's observer is a Watcher.
+// Interrupt trains until a step is done and stops the run there. The observer of the request must be a Watcher.
 func Interrupt(t *testing.T, r training.Request, step int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,7 +212,7 @@ func OpenTensors(t *testing.T, path string) *safetensors.File {
 // Checkpoint is the path of a checkpoint of a run.
 func Checkpoint(dir, name string) string { return filepath.Join(dir, runfs.CheckpointsName, name) }
 
-// Metrics is ReadMetrics for a log that is there.
+// Metrics returns the lines of the log of a run without what depends on the clock; the log must exist.
 func Metrics(t *testing.T, dir string) []string {
 	t.Helper()
 	return try.Get(readMetrics(dir))(t)
@@ -242,7 +242,7 @@ func readMetrics(dir string) (out []string, err error) {
 	return out, nil
 }
 
-// WantIn checks that a text has a part.
+// WantIn checks that a text contains a part the given number of times.
 func WantIn(t *testing.T, text, part string, number int) {
 	t.Helper()
 	if !strings.Contains(text, part) {
@@ -280,7 +280,7 @@ func Worst(a, b []float64) float64 {
 	return d
 }
 
-// TakenMemory is what a device takes before anybody asks for memory.
+// TakenMemory is the memory that a device uses before any allocation.
 func TakenMemory(t *testing.T) int {
 	t.Helper()
 	d := try.Get(placement.Open(device.Options{Kind: "cuda", Precision: "fp32"}, "", nil))(t)

@@ -1,4 +1,4 @@
-// Package try holds what the tests of all packages ask of errors, and makes their files.
+// Package try checks errors and makes files for the tests of all packages.
 package try
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Do ends the test where there is an error.
+// Do fails the test at once if err is not nil.
 func Do(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -19,7 +19,7 @@ func Do(t testing.TB, err error) {
 	}
 }
 
-// Get returns the result of a call, and ends the test where it returned an error: try.Get(os.ReadFile(path))(t).
+// Get returns the result of a call, and fails the test at once if it returned an error: try.Get(os.ReadFile(path))(t).
 func Get[V any](v V, err error) func(t testing.TB) V {
 	return func(t testing.TB) V {
 		t.Helper()
@@ -28,7 +28,7 @@ func Get[V any](v V, err error) func(t testing.TB) V {
 	}
 }
 
-// Fails wants an error that has all the words.
+// Fails checks that an error contains all the words.
 func Fails(t testing.TB, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -49,7 +49,7 @@ func Refuses[V any](_ V, err error) func(t testing.TB, words ...string) {
 	}
 }
 
-// Files makes a folder with files of the given texts, by their paths in it.
+// Files makes a folder with the given files, text by path.
 func Files(t testing.TB, texts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func Files(t testing.TB, texts map[string]string) string {
 	return dir
 }
 
-// Fixtures makes a folder with the files of a folder of testdata/files.zip, what other programs wrote.
+// Fixtures makes a folder with the files of a folder of testdata/files.zip, which other programs wrote.
 func Fixtures(t testing.TB, folder string) string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -72,7 +72,7 @@ func Fixtures(t testing.TB, folder string) string {
 	return dir
 }
 
-// MemoryDir makes a folder that goes when the test ends: in memory where the system has /dev/shm, since there a sync
+// MemoryDir makes a folder that is removed when the test ends. It is in memory if the system has /dev/shm, where a sync
 // costs nothing.
 func MemoryDir(t testing.TB) string {
 	t.Helper()

@@ -1,5 +1,6 @@
-// Package switches has what `make mutants` plants: each function computes what the sources say while its mistake is
-// off, and the mistake while it is on. The folder dir says which one is on. Outside of mutants none is.
+// Package switches is used by the mistakes that `make mutants` plants. Each function computes what the sources say
+// while its switch is off, and the mistake while it is on. The folder dir says which switch is on; outside of mutants
+// none is.
 package switches
 
 import (
@@ -10,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// Number is what can be counted with.
+// Number is any numeric type.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
 		~float32 | ~float64 | ~complex64 | ~complex128
@@ -25,11 +26,11 @@ var (
 	reached [Most + 1]atomic.Bool
 )
 
-// Record in place of a switch has every switch that is reached noted, as an empty file of its number.
+// Record in place of a switch records every switch that is reached, as an empty file named after its number.
 const Record = -1
 
-// File holds the number of the switch that is on. It is read when a process starts, so that one that a test starts has
-// it too.
+// File contains the number of the switch that is on. It is read when a process starts, so processes that a test starts
+// see it too.
 const File = "on"
 
 func init() {
@@ -44,7 +45,7 @@ func init() {
 	}
 }
 
-// On says whether a switch is on.
+// On reports whether a switch is on.
 func On(i int) bool { return on == i || on == Record && note(i) }
 
 func note(i int) bool {
@@ -100,7 +101,7 @@ func Quo[T Number](i int, a, b T) T {
 	return a / b
 }
 
-// Neg is a, or -a. The third argument says of which type a constant is.
+// Neg is a, or -a. The third argument determines the type of a constant.
 func Neg[T Number](i int, a, _ T) T {
 	if On(i) {
 		return -a
