@@ -165,7 +165,7 @@ func Misfits(dir string) (map[string]string, error) {
 		}
 	}
 	names := r.checkpoints()
-	for _, name := range []string{runfs.BestName, runfs.AverageName} { // of another run, if this one has no last checkpoint
+	for _, name := range []string{runfs.BestName, runfs.AverageName} { // also files of other runs
 		if there, err := runfs.Exists(filepath.Join(dir, runfs.CheckpointsName, name)); err == nil && there {
 			names[runfs.CheckpointsName+"/"+name] = 0
 		}
