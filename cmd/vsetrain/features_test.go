@@ -49,10 +49,10 @@ func TestWhoseFeatures(t *testing.T) {
 		{"a", "", "same", ""},
 		{"a", "w", "same", ""},
 		{"a", "g", "unknown", "there is no record that the features of g/test_ims.npy and the training features of"},
-		{"a", "other", "unknown", "(the former are of b.onnx (SHA-256 bbbbbbbbbbbb), the latter have no record)"},
+		{"a", "other", "unknown", "(the former come from b.onnx (SHA-256 bbbbbbbbbbbb), the latter have no record)"},
 		{"known", "", "same", ""},
 		{"known", "same", "same", ""},
-		{"known", "g", "unknown", "(the latter are of a.onnx (SHA-256 aaaaaaaaaaaa), the former have no record)"},
+		{"known", "g", "unknown", "(the latter come from a.onnx (SHA-256 aaaaaaaaaaaa), the former have no record)"},
 		{"known", "other", "different", "were made by b.onnx (SHA-256 bbbbbbbbbbbb), those that runs/known was " +
 			"trained on by a.onnx (SHA-256 aaaaaaaaaaaa): scores mean nothing"},
 	} {

@@ -172,7 +172,7 @@ func (p *Program) check(ended bool) error {
 	}
 	if ended {
 		if err := p.done(); err != nil {
-			return fmt.Errorf("behind a good end: %w", err)
+			return fmt.Errorf("after a successful run: %w", err)
 		}
 		return nil
 	}

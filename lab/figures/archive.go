@@ -27,7 +27,7 @@ func unpack(archive, folder string) error {
 	size := uint64(0)
 	for _, f := range z.File {
 		if !fs.ValidPath(f.Name) || !f.Mode().IsRegular() || f.Method != zip.Store {
-			return fmt.Errorf("%s: %q is no stored file of a relative name; pack it anew", archive, f.Name)
+			return fmt.Errorf("%s: %q is not a stored file with a relative path; pack it anew", archive, f.Name)
 		}
 		if size += min(f.UncompressedSize64, mostRuns+1); size > mostRuns {
 			return fmt.Errorf("%s: %q and the files before it have more than %d bytes", archive, f.Name, mostRuns)
@@ -56,7 +56,7 @@ func packed(folder string) ([]byte, error) {
 			return err
 		}
 		if b.Len()+len(data) > mostRuns || !d.Type().IsRegular() {
-			return fmt.Errorf("%s: %s is no regular file, or the first beyond %d bytes", folder, name, mostRuns)
+			return fmt.Errorf("%s: %s is not a regular file, or exceeds the limit of %d bytes", folder, name, mostRuns)
 		}
 		f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		if err == nil {

@@ -92,7 +92,7 @@ func diagram(text string) (file string, svg []byte, err error) {
 		for name := range strings.SplitSeq(chain, ">") {
 			i := slices.IndexFunc(blocks, func(b block) bool { return b.name == name })
 			if i < 0 {
-				return file, nil, fmt.Errorf("%s: there is no block %q", chain, name)
+				return file, nil, fmt.Errorf("%s: no block %q", chain, name)
 			}
 			if last >= 0 {
 				arrow(c, blocks[last], blocks[i])

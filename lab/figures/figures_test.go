@@ -43,12 +43,12 @@ func TestArchive(t *testing.T) {
 	}
 	try.Fails(t, unpack(filepath.Join(root, runsFile), kept), "file exists")
 	for want, h := range map[string]zip.FileHeader{
-		`"../s7/test.json" is no stored file of a relative name`: {Name: "../s7/test.json"},
-		`"/s7/test.json" is no stored file of a relative name`:   {Name: "/s7/test.json"},
-		`"s7/" is no stored file of a relative name`:             {Name: "s7/"},
-		`"s7/test.json" is no stored file of a relative name`:    {Name: "s7/test.json", Method: zip.Deflate},
-		`"s9/test.json" and the files before it have more than`:  {Name: "s9/test.json", UncompressedSize64: mostRuns},
-		"runs.zip: s8/test.json: duplicate entries":              {Name: "s8/test.json"},
+		`"../s7/test.json" is not a stored file with a relative path`: {Name: "../s7/test.json"},
+		`"/s7/test.json" is not a stored file with a relative path`:   {Name: "/s7/test.json"},
+		`"s7/" is not a stored file with a relative path`:             {Name: "s7/"},
+		`"s7/test.json" is not a stored file with a relative path`:    {Name: "s7/test.json", Method: zip.Deflate},
+		`"s9/test.json" and the files before it have more than`:       {Name: "s9/test.json", UncompressedSize64: mostRuns},
+		"runs.zip: s8/test.json: duplicate entries":                   {Name: "s8/test.json"},
 	} {
 		var b bytes.Buffer
 		w := zip.NewWriter(&b)
@@ -123,7 +123,7 @@ func TestBadSources(t *testing.T) {
 		"a\t0\t0\timage\tx\nb\t0.5\t0.5\tpair\ty\n":         "blocks a and b overlap",
 		"a\t0\t0\timage\t" + strings.Repeat("w", 24) + "\n": "block a has no room for",
 		"a\t0\t0\timage\tx | y | z | w\n":                   "block a has no room for",
-		"b\t0\t0\timage\tx\n":                               `a>b: there is no block "a"`,
+		"b\t0\t0\timage\tx\n":                               `a>b: no block "a"`,
 	} {
 		_, _, err := diagram("file\ttitle\n" + text + "a>b\n")
 		try.Fails(t, err, want)

@@ -47,7 +47,7 @@ func (o *Outcome) Differs(dir string) error {
 		}
 		for k := range want {
 			if !bytes.Equal(got[k], want[k]) {
-				return fmt.Errorf("%s of %s: tensor %s is not that of the uninterrupted run", name, dir, k)
+				return fmt.Errorf("%s of %s: tensor %s differs from the uninterrupted run", name, dir, k)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ type Target struct {
 	Token, User, Password string
 }
 
-// Limits of one request: those of the server, and the number of bytes read from an answer.
+// Limits of one request: the limits of the server, and the number of bytes read from an answer.
 const (
 	maxMetrics = 1000
 	maxParams  = 100
@@ -277,8 +277,8 @@ type NoProxyError struct{ URI string }
 
 // Error implements error.
 func (e *NoProxyError) Error() string {
-	return fmt.Sprintf("files are kept in %s, which the server does not pass on; start it with --serve-artifacts and "+
-		"an experiment of its own, and they are sent too", e.URI)
+	return fmt.Sprintf("files were not sent: the server keeps them in %s and does not proxy them; start it with "+
+		"--serve-artifacts and use a new experiment", e.URI)
 }
 
 // PutFile stores a file of a run through the artifact proxy of the server. The error is a *NoProxyError if the server

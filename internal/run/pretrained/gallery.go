@@ -8,7 +8,7 @@ import (
 	"vsetrain/models"
 )
 
-// Gallery compares the origin of the features of a split with those of a checkpoint, without opening either.
+// Gallery compares the origin of the features of a split with that recorded for a checkpoint, without opening either.
 func Gallery(checkpoint, dir, split string) (note string, err error) {
 	p, err := trace(checkpoint, dir)
 	if err != nil {

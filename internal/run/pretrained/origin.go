@@ -33,18 +33,18 @@ func (p *provenance) compare(of string, f inputs.Features) (Origin, string) {
 	case a.SHA256 != "" && a.SHA256 == f.SHA256, a.Published != "" && f.Published != "", p.own && *a == f:
 		return SameOrigin, ""
 	case a.SHA256 != "" && f.SHA256 != "":
-		return OtherOrigin, fmt.Sprintf("the features of %s were made by %s, those that %s was trained on by %s: "+
+		return OtherOrigin, fmt.Sprintf("the features of %s were made by %s, the training features of %s by %s: "+
 			"scores mean nothing; compute them with that model ('vsetrain data extract')", of, f, p.checkpoint, a)
 	}
-	note := fmt.Sprintf("there is no record that the features of %s and the training features of %s are of one model; "+
-		"with another model's scores mean nothing", of, p.checkpoint)
+	note := fmt.Sprintf("there is no record that the features of %s and the training features of %s come from the "+
+		"same model; with another model's scores mean nothing", of, p.checkpoint)
 	switch unnamed := (inputs.Features{}); {
 	case *a != unnamed && f == unnamed:
-		note += fmt.Sprintf(" (the latter are of %s, the former have no record)", a)
+		note += fmt.Sprintf(" (the latter come from %s, the former have no record)", a)
 	case *a == unnamed && f != unnamed:
-		note += fmt.Sprintf(" (the former are of %s, the latter have no record)", f)
+		note += fmt.Sprintf(" (the former come from %s, the latter have no record)", f)
 	case *a != unnamed:
-		note += fmt.Sprintf(" (the latter are of %s, the former of %s)", a, f)
+		note += fmt.Sprintf(" (the latter come from %s, the former from %s)", a, f)
 	}
 	return UnknownOrigin, note
 }
