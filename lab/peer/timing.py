@@ -252,6 +252,8 @@ def bench(opts):
         else:
             synth = Synth(opts.network, opts.batch, opts.seed)
             pool = [synth.make() for _ in range(min(total, opts.pool))]
+            if opts.compile:                                # TorchDynamo cannot make Lengths
+                pool = [placed(b, device, opts.together) for b in pool]
             if device.type == "cuda":
                 pool = [{k: (v.pin_memory() if torch.is_tensor(v) else v) for k, v in b.items()} for b in pool]
             stream = (pool[i % len(pool)] for i in range(total))
@@ -267,7 +269,7 @@ def bench(opts):
                                                      "" if not opts.with_loader else "  wait %.1f ms" % (1000 * (t1 - t0))))
             if i >= opts.warmup:
                 il = batch.get("image_lengths")
-                il = None if il is None else il.tolist()
+                il = None if il is None else list(map(int, il))
                 rows.append({"t": t2 - t1, "wait": t1 - t0, "value": value, "phases": phases,
                              "tokens": sum(batch["lengths"]), "longest": max(batch["lengths"]),
                              "gf": 3 * forward_gflop(opts.network, batch["lengths"], il),
