@@ -6,13 +6,13 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// Bandwidth estimates how fast the pool's threads copy memory, in bytes read and written a second: the best of the
-// passes over two buffers of the given size, far larger than a cache, that fit into about d.
+// Bandwidth measures how fast the pool's threads copy memory, in bytes read and written per second. It returns the best
+// pass over two buffers of size bytes, which should be far larger than a cache, within about d.
 func Bandwidth(pool *par.Pool, size int, d time.Duration) float64 {
 	const piece = 1 << 20
 	size = max(size, piece) / piece * piece
 	src, dst := make([]byte, size), make([]byte, size)
-	// the system hands out zero pages that share one page of memory until they are written
+	// Pages of zeros share one page of memory until they are written.
 	for i := 0; i < size; i += 512 {
 		src[i] = 1
 	}

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Disk is the speed of a file system in sequential bytes a second.
+// Disk is the sequential speed of a file system in bytes per second.
 type Disk struct{ Write, Read float64 } // Read is 0 if the page cache cannot be bypassed
 
 const (
-	diskBlock = 8 << 20
-	diskFile  = 128 << 20
-
+	diskBlock   = 8 << 20
+	diskFile    = 128 << 20
 	diskReserve = 1 << 30
 )
 
-// Free returns the bytes that this user may still write below the folder dir, 0 when unknown.
+// Free returns how many bytes this user can write in the folder dir, 0 if unknown.
 func Free(dir string) (int64, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -29,9 +28,9 @@ func Free(dir string) (int64, error) {
 	return free(dir), nil
 }
 
-// MeasureDisk writes a temporary file into dir, at most 128 MB and for about d, reads it back, and removes it. The
-// writes reach the disk (fsync after every 8 MB) and the reads come from it, not from the page cache. On a file system
-// with less than 1 GB free it measures nothing.
+// MeasureDisk writes a temporary file of at most 128 MB into dir for about d, reads it back, and removes it. The writes
+// reach the disk (fsync after every 8 MB), and the reads bypass the page cache. It measures nothing if less than 1 GB is
+// free.
 func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 	if n, err := Free(dir); err != nil || n > 0 && n < diskReserve {
 		return disk, err
@@ -47,7 +46,7 @@ func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 		}
 	}()
 	block := make([]byte, diskBlock)
-	for i, x := 0, uint32(1); i < len(block); i++ { // not compressible, should the file system try
+	for i, x := 0, uint32(1); i < len(block); i++ { // not compressible, in case the file system compresses
 		x ^= x << 13
 		x ^= x >> 17
 		x ^= x << 5
