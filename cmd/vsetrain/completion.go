@@ -2,8 +2,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// completionExamples are the examples of the commands that cobra adds, by the name of the shell; "" is the command that
-// holds them.
+// completionExamples are examples for the completion commands of cobra, by the name of the shell; "" is the command
+// without a shell.
 var completionExamples = map[string]string{
 	"": `  vsetrain completion bash > /etc/bash_completion.d/vsetrain
   vsetrain completion fish | source`,
@@ -17,7 +17,6 @@ var completionExamples = map[string]string{
   vsetrain completion powershell > vsetrain.ps1`,
 }
 
-// addCompletionExamples gives the completion commands the examples that every command has.
 func addCompletionExamples(root *cobra.Command) {
 	c, _, err := root.Find([]string{"completion"})
 	if err != nil || c == root {

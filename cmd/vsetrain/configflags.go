@@ -16,7 +16,7 @@ type configFlags struct {
 	named   string         // "CONFIG" where an argument names the file
 }
 
-// extend completes the flags, and lets the file be an argument.
+// extend adds shell completion, and takes the file from an argument too.
 func (f *configFlags) extend(c *cobra.Command) {
 	must(c.RegisterFlagCompletionFunc("config", completePreset))
 	c.ValidArgsFunction = completePreset
@@ -38,7 +38,7 @@ func (f *configFlags) extend(c *cobra.Command) {
 	}))
 }
 
-// completePreset completes the name of a preset; where none begins so, the shell completes files.
+// completePreset completes the name of a preset, or a file if no preset matches.
 func completePreset(_ *cobra.Command, _ []string, word string) (names []string, _ cobra.ShellCompDirective) {
 	for _, name := range config.PresetNames() {
 		if strings.HasPrefix(name, word) {
@@ -48,12 +48,12 @@ func completePreset(_ *cobra.Command, _ []string, word string) (names []string, 
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// load reads the configuration the flags name, over the environment, over the file.
+// load reads the configuration: the flags override the environment, which overrides the file.
 func (f *configFlags) load(a *app) (*config.Resolved, error) {
 	return config.Load(config.Request{File: f.File, Named: f.named, Env: a.Environ, Set: f.Set, Flags: f.Aliases})
 }
 
-// must is for mistakes of the program itself, such as completing a flag that does not exist.
+// must panics for mistakes of the program itself, such as completing a flag that does not exist.
 func must(err error) {
 	if err != nil {
 		panic(err)

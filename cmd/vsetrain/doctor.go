@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -28,7 +29,7 @@ type doctorOptions struct {
 	WritePTX string `flag:"write-ptx" arg:"DIR" usage:"only write the GPU kernels, as PTX, into DIR"`
 }
 
-// diagnosis is what doctor finds.
+// diagnosis is the result of doctor.
 type diagnosis struct {
 	Version         string           `json:"version"`
 	Go              string           `json:"go"`
@@ -36,7 +37,7 @@ type diagnosis struct {
 	Arch            string           `json:"arch"`
 	CPU             string           `json:"cpu"`
 	CPUs            int              `json:"cpus"`
-	Threads         int              `json:"threads"`             // that device.threads=0 uses
+	Threads         int              `json:"threads"`             // for device.threads=0
 	CPULimit        float64          `json:"cpu_limit,omitempty"` // of the control group
 	Load            float64          `json:"load"`                // mean of the last minute
 	Features        map[string]bool  `json:"features"`
@@ -57,12 +58,12 @@ type diagnosis struct {
 	GPUs            []string         `json:"gpus"`
 	GPULibraries    []driver.Library `json:"gpu_libraries"`
 	MPI             driver.Library   `json:"mpi"`
-	GPUBinding      string           `json:"gpu_binding"` // how the program calls the driver
+	GPUBinding      string           `json:"gpu_binding"` // how the program calls the driver: driver.Binding
 	Warnings        []warning        `json:"warnings"`
 	features        []probe.Feature
 }
 
-// warning is something that makes training slow or impossible, and what helps.
+// warning is a problem that makes training slow or impossible, and its remedy.
 type warning struct {
 	Problem string `json:"problem"`
 	Remedy  string `json:"remedy"`
@@ -127,12 +128,12 @@ func (o *doctorOptions) run(_ context.Context, a *app) error {
 	return printJSON(a, d)
 }
 
-// products chooses the matrix products as training does, and times them. A library that cannot be loaded is a warning.
+// products selects the matrix products as training does, and times them. A library that cannot be loaded is a warning.
 func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	e, err := gemm.New(pool, gemm.Options{Kernel: d.BLAS})
 	if err != nil {
 		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s is not available: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install "+
-			"the library where it is looked for (docs/security.md)")
+			"the library in a folder that is searched (docs/security.md)")
 		if e, err = gemm.New(pool, gemm.Options{}); err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	return nil
 }
 
-// disk measures the folder. One that cannot be written is a warning, one that is not there an error.
+// disk measures the folder. A folder that cannot be written is a warning, a missing one an error.
 func (d *diagnosis) disk(quick bool) error {
 	free, err := probe.Free(d.Dir)
 	if err != nil {
@@ -158,8 +159,7 @@ func (d *diagnosis) disk(quick bool) error {
 	}
 	s, err := probe.MeasureDisk(d.Dir, 400*time.Millisecond)
 	if err != nil {
-		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a disk that "+
-			"can be written")
+		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a writable disk")
 		return nil
 	}
 	d.DiskWrite, d.DiskRead = s.Write, s.Read
@@ -209,11 +209,8 @@ func (d *diagnosis) print(a *app) {
 		disk += ", reads " + rate(d.DiskRead)
 	}
 	line("disk", "%s", disk)
-	gpus := "none that a driver lists"
-	if len(d.GPUs) > 0 {
-		gpus = strings.Join(d.GPUs, ", ")
-	}
-	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
+	line("gpu", "%s; device.kind auto takes the GPU if the driver lists one, otherwise the CPU (docs/cuda.md)",
+		cmp.Or(strings.Join(d.GPUs, ", "), "no driver lists one"))
 	d.printLibraries(line)
 	if path, err := launch.Pick(d.MPI, launch.Place{}); err != nil {
 		line("mpi", "%v", err)
@@ -229,7 +226,7 @@ func (d *diagnosis) print(a *app) {
 	}
 }
 
-// printLibraries says how the program calls CUDA and what it found of it, or why it cannot.
+// printLibraries prints which CUDA libraries were found, or why none can be used.
 func (d *diagnosis) printLibraries(line func(name, format string, args ...any)) {
 	if driver.ErrNone != nil {
 		line("", "%v", driver.ErrNone)

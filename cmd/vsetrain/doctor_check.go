@@ -7,7 +7,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 )
 
-// Below these doctor warns.
+// doctor warns below these sizes in bytes.
 const (
 	lowMemory = 2 << 30 // VSE++ with a batch of 128 needs about that
 	lowDisk   = 5 << 30 // two checkpoints with optimiser state, metrics, a small data set
@@ -17,7 +17,7 @@ func (d *diagnosis) warn(problem, remedy string) {
 	d.Warnings = append(d.Warnings, warning{problem, remedy})
 }
 
-// check adds the warnings that follow from what was found.
+// check adds the warnings that follow from the findings.
 func (d *diagnosis) check() {
 	has := d.Features
 	switch {

@@ -40,14 +40,13 @@ type evalOptions struct {
 	request evaluate.Request
 }
 
-// Defaults implements flags.Defaulter.
 func (o *evalOptions) Defaults() {
 	o.deviceFlags.Defaults()
 	compare := eval.DefaultCompareOptions()
 	o.Resamples, o.Seed = compare.Resamples, compare.Seed
 }
 
-// FixedTags are tags of keys of device.Options for eval, where auto has a meaning of its own.
+// FixedTags replaces the tags of device.precision: auto has another meaning for eval.
 func (o *evalOptions) FixedTags(key string) reflect.StructTag {
 	if key == "precision" {
 		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto is fp32, but pairs are scored on a "+
@@ -56,7 +55,7 @@ func (o *evalOptions) FixedTags(key string) reflect.StructTag {
 	return ""
 }
 
-// evalOutput says what eval writes, and where.
+// evalOutput selects what eval writes, and where.
 type evalOutput struct {
 	JSON       string `flag:"json" arg:"FILE" usage:"write the measures to FILE (- is standard output)"`
 	Paper      bool   `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie apart, as the LSEH paper does"`
@@ -87,7 +86,7 @@ recall: equal to the tenth, off by how much, or which quirk of the released eval
 
 ` + pairScorers() + ` score every pair of image and caption, which takes hours on a CPU for MS-COCO's
 5,000 x 25,000. --work keeps the scores computed so far; --procs divides the work. docs/evaluation.md describes the
-files of --judgements, docs/fidelity.md those of --save-ranks.`,
+files of --judgements; docs/fidelity.md describes the files of --save-ranks.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored --procs 4
@@ -103,7 +102,6 @@ files of --judgements, docs/fidelity.md those of --save-ranks.`,
 	return c
 }
 
-// arguments takes the arguments of the command line.
 func (o *evalOptions) arguments(c *cobra.Command, args []string) error {
 	if o.Compare {
 		return o.pair(args)
@@ -161,7 +159,6 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	})
 }
 
-// tell prints and writes what was measured.
 func (o *evalOptions) tell(a *app, rep evaluate.Report) error {
 	if o.JSON != "-" {
 		o.print(a, rep)
@@ -169,7 +166,7 @@ func (o *evalOptions) tell(a *app, rep evaluate.Report) error {
 	return o.writeJSON(a, o.measures(a, rep))
 }
 
-// writeJSON writes the outcome where --json wants it.
+// writeJSON writes the result to the file of --json.
 func (o *evalOptions) writeJSON(a *app, v any) error {
 	switch o.JSON {
 	case "":
@@ -180,7 +177,7 @@ func (o *evalOptions) writeJSON(a *app, v any) error {
 	return integrity.WriteJSON(o.JSON, v)
 }
 
-// printMeasured tells what was measured, on what.
+// printMeasured prints what was measured, and on which device.
 func printMeasured(a *app, rep evaluate.Report) {
 	for i := range rep.Measured {
 		a.Printf("  %s\n", &rep.Measured[i])
@@ -199,12 +196,11 @@ func printMeasured(a *app, rep evaluate.Report) {
 	}
 }
 
-// remark prints a line that says how numbers were measured: faint where that shows.
+// remark prints a faint line about how numbers were measured.
 func (a *app) remark(format string, args ...any) {
 	a.Printf("%s\n", a.Paint(ui.Faint, fmt.Sprintf(format, args...)))
 }
 
-// printSplit tells which queries were measured.
 func printSplit(a *app, rep evaluate.Report) {
 	if rep.Data != "" {
 		a.Printf("%s, split %s: ", rep.Data, rep.Split)
@@ -218,9 +214,9 @@ func (o *evalOptions) print(a *app, rep evaluate.Report) {
 	for _, r := range rep.Results {
 		m := r.Metrics
 		a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+m.Protocol))
-		t := newRecallTable(o.Paper)
-		t.add("image to text", m.I2T)
-		t.add("text to image", m.T2I)
+		t := ui.NewTable("", ">R@1", ">R@5", ">R@10", ">mean", ">median rank", ">mean rank")
+		o.recallRow(t, "image to text", m.I2T)
+		o.recallRow(t, "text to image", m.T2I)
 		t.Write(a.Streams)
 		a.Printf("sum of recalls %.1f, M-Recall %s\n", m.RSum, a.Paint(ui.Bold, fmt.Sprintf("%.2f", m.MRecall)))
 		a.remark("guessing gives an M-Recall of %.2f", r.Chance())
@@ -236,4 +232,16 @@ func (o *evalOptions) print(a *app, rep evaluate.Report) {
 	if o.SaveRanks != "" {
 		a.Printf("ranks in %s\n", o.SaveRanks)
 	}
+}
+
+// recallRow adds measures to a table, with --paper also the spread of the three recalls that the LSEH paper shows.
+func (o *evalOptions) recallRow(t *ui.Table, name string, r eval.Recalls) {
+	mean, spread := r.MeanSpread()
+	text := fmt.Sprintf("%.1f", mean)
+	if o.Paper {
+		text += fmt.Sprintf(" ± %.1f", spread)
+	}
+	t.Row(name, fmt.Sprintf("%.1f", r.R1), fmt.Sprintf("%.1f", r.R5), fmt.Sprintf("%.1f", r.R10),
+		text, fmt.Sprintf("%.1f", r.MedR), fmt.Sprintf("%.1f", r.MeanR))
+	t.Style(ui.Faint, 5, 6)
 }

@@ -8,8 +8,7 @@ import (
 	"vsetrain/internal/run/evaluate"
 )
 
-// The JSON of eval: the measures of the first protocol, and what was measured, so that files of several measurements
-// can be told apart.
+// The JSON of eval: the measures of the first protocol, and what was measured.
 type (
 	evalJSON struct {
 		eval.Metrics
@@ -43,7 +42,7 @@ func (a *app) program() programJSON {
 	return programJSON{e.Version, e.Commit, e.Dirty}
 }
 
-// measures describes the outcome of an evaluation.
+// measures returns the JSON of an evaluation.
 func (o *evalOptions) measures(a *app, rep evaluate.Report) evalJSON {
 	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured,
 		Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),

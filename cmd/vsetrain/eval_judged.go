@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/run/evaluate"
 )
 
-// tiesText tells how many queries a rule decides, and the rule.
+// tiesText tells how many ranks depend on the order of equal scores, and the rule.
 func tiesText(t eval.Ties) string {
 	if t.I2T+t.T2I == 0 {
 		return "ties: none"
@@ -39,7 +39,7 @@ func printJudged(a *app, rep evaluate.Report) {
 	printPeople(a, "", rep)
 }
 
-// printPeople prints the agreement with ratings; which names the model in front of several.
+// printPeople prints the agreement with ratings. which is a prefix that names one of two models.
 func printPeople(a *app, which string, rep evaluate.Report) {
 	for _, h := range rep.People {
 		a.Printf("\n%s\n", a.Paint(ui.Bold, which+"agreement with people, "+h.Name))

@@ -84,11 +84,11 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// torchEndings are the endings of files that torch.save writes, as people know them.
+// torchEndings are the usual endings of files that torch.save writes.
 var torchEndings = []string{".pth.tar", ".pth", ".pt"}
 
-// exportName is the file beside a run, or beside a checkpoint file, that its export is written to: runs/a.pth.tar of
-// the run runs/a, runs/a-last.pth.tar of its checkpoint last. Nothing is written into a run.
+// exportName is the default file of an export, beside the run or the checkpoint file: runs/a.pth.tar for the run
+// runs/a, runs/a-last.pth.tar for its checkpoint last.
 func exportName(checkpoint string) (string, error) {
 	path, err := filepath.Abs(checkpoint) // also of . and ..
 	if err != nil {
@@ -108,7 +108,6 @@ func exportName(checkpoint string) (string, error) {
 	return name, nil
 }
 
-// tellExported tells what was found and written.
 func (a *app) tellExported(files []string, found string, err error) error {
 	if err != nil {
 		return err

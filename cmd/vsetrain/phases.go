@@ -2,7 +2,7 @@ package main
 
 import "vsetrain/cmd/vsetrain/internal/ui"
 
-// phases shows a job that goes through named phases one after another, a bar for each.
+// phases shows a progress bar for each phase of a job.
 type phases struct {
 	app  *app
 	name string
@@ -13,7 +13,7 @@ type phases struct {
 func (s *phases) show(phase string, done, total int) {
 	if s.bar == nil || phase != s.name {
 		s.close()
-		// what is done at the first call says nothing about the speed
+		// The parts that are finished at the first call do not count for the speed.
 		s.name, s.bar = phase, s.app.NewProgress(phase, int64(done), int64(total))
 	}
 	s.bar.Set(int64(done), "")

@@ -54,7 +54,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 		if was != nil {
-			return replaceVectors(o.Out, was, "those of "+o.Bert)
+			return replaceVectors(o.Out, was, "the vectors of "+o.Bert)
 		}
 	}
 	bars := phases{app: a}
@@ -68,7 +68,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 		}
 		a.Printf("%s: %d vectors of %d values (%s), on %s\n", o.Out, r.Captions, r.Dim, o.Pool, r.Device)
 		if r.Cut > 0 {
-			a.Printf("%d captions fill all positions of the encoder; what is longer was cut\n", r.Cut)
+			a.Printf("%d captions fill all positions of the encoder; longer captions were cut\n", r.Cut)
 		}
 		return nil
 	})

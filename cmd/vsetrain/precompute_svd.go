@@ -74,7 +74,7 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// existingVectors describes the vectors in a file, nil where there is none.
+// existingVectors describes the vectors in a file, nil if there is no file.
 func existingVectors(path string) (*semantic.Sidecar, error) {
 	was, err := semantic.Existing(path)
 	if err != nil {
@@ -83,13 +83,13 @@ func existingVectors(path string) (*semantic.Sidecar, error) {
 	return was, err
 }
 
-// replaceVectors is the error of vectors that would be replaced.
+// replaceVectors is the error for vectors that would be replaced.
 func replaceVectors(path string, was *semantic.Sidecar, by string) error {
-	return fmt.Errorf("%s holds %s; replace them by %s with --force, or name another file with --out", path, was, by)
+	return fmt.Errorf("%s holds %s; use --force to replace them with %s, or name another file with --out", path, was, by)
 }
 
-// subspaceText says how far the subspace is from the exact one at most, in radians; 0 is the bound of vectors that span
-// all there is.
+// subspaceText describes the largest angle between the subspace and the exact one, in radians; 0 means that they are
+// equal.
 func subspaceText(angle float64) string {
 	if angle == 0 {
 		return "the exact subspace"

@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/system/build"
 )
 
-// freeMemory returns the bytes of main memory that this process can get, 0 when unknown.
+// freeMemory returns the bytes of main memory that this process can get, 0 if unknown.
 func freeMemory() int64 { return probe.FreeMemory("/") }
 
 // session describes build, machine and process, for env.json and bug reports.

@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// manifest makes the Indexed Job. The paths of sweep file and folder stay as they were given, since the pods see them
-// from their working directory. All trials of the plan have an index, also those that are done: their pods end at once.
+// manifest makes the Indexed Job. The paths of the sweep file and folder stay as given: the pods resolve them in their
+// working directory. Trials that are done have an index too; their pods end at once.
 func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
 	tasks := len(plan.Trials)
 	if !plan.Indexed() {
@@ -23,16 +23,7 @@ func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
 		tasks)
 }
 
-func printManifest(a *app, plan *sweep.Plan, store *sweep.Store) error {
-	b, err := manifest(plan, store)
-	if err != nil {
-		return err
-	}
-	a.Print(string(b))
-	return nil
-}
-
-// kubernetes writes the manifest and, where asked, hands it to kubectl.
+// kubernetes writes the manifest and, with --apply, passes it to kubectl.
 func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
 	b, err := manifest(plan, store)
 	if err != nil {

@@ -31,13 +31,13 @@ func (o *sweepWorkerOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if o.Index >= 0 && !plan.Indexed() {
-		return usagef("--index: with method %s results decide what comes next, so a worker takes what there is; "+
+		return usagef("--index: with method %s, results decide which trials come next, so a worker takes any trial; "+
 			"leave it out", plan.Def.Method)
 	}
 	if o.Index >= len(plan.Trials) {
 		return usagef("--index %d: the sweep has trials 0 to %d", o.Index, len(plan.Trials)-1)
 	}
-	// the job brings its processors and GPUs
+	// The job sets the processors and GPUs.
 	plan.Def.Launch.Workers, plan.Def.Launch.Threads, plan.Def.Launch.GPUs = 1, o.Threads, nil
 	return work(ctx, a, plan, store, o.Index, o.Job)
 }

@@ -15,7 +15,6 @@ type deviceFlags struct {
 	Device device.Options `group:"Device" flags:"device=kind precision gpu=index threads"`
 }
 
-// Defaults implements flags.Defaulter.
 func (f *deviceFlags) Defaults() { f.Device = device.DefaultOptions() }
 
 // perImageFlag is the flag of the commands that open a data set.
@@ -38,7 +37,6 @@ type trainedFlags struct {
 	deviceFlags
 }
 
-// request asks for a network on a split.
 func (f *trainedFlags) request(a *app, checkpoint, split string) pretrained.Request {
 	return pretrained.Request{Checkpoint: checkpoint, Set: f.Set, Data: f.Data, PerImage: f.PerImage, Vocab: f.Vocab,
 		Split: split, Device: f.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
@@ -49,16 +47,16 @@ type splitFlag struct {
 	Split string `flag:"split" arg:"SPLIT" default:"test" usage:"split of the data set"`
 }
 
-// cacheLimit bounds the cache that is used unasked.
+// cacheLimit bounds the default cache, in bytes.
 const cacheLimit = 4 << 30
 
-// cacheFlags say where the commands that retrieve keep encodings.
+// cacheFlags say where commands keep encodings.
 type cacheFlags struct {
 	Cache   string `flag:"cache" arg:"DIR" usage:"DIR to keep encodings in" empty:"vsetrain/encoded in the user's cache folder, at most 4 GiB"`
 	NoCache bool   `flag:"no-cache" not:"cache" usage:"neither keep nor use encodings"`
 }
 
-// folder returns the cache and its limit, 0 for a folder that was named. Without a home directory there is none.
+// folder returns the cache and its limit, 0 for --cache. dir is empty if there is no cache.
 func (f *cacheFlags) folder() (dir string, limit int64) {
 	switch {
 	case f.NoCache:
@@ -73,7 +71,7 @@ func (f *cacheFlags) folder() (dir string, limit int64) {
 	return filepath.Join(dir, "vsetrain", "encoded"), cacheLimit
 }
 
-// retrievalFlags are the flags of the commands that answer queries: networks, and where they keep encodings.
+// retrievalFlags are the flags of the commands that answer queries.
 type retrievalFlags struct {
 	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint; several form an ensemble"`
 	Shortlist   string   `flag:"shortlist" arg:"PATH" usage:"checkpoint of an embedder that picks the candidates"`
@@ -83,7 +81,7 @@ type retrievalFlags struct {
 	cacheFlags `group:"Encodings"`
 }
 
-// options are the options of an index of a split.
+// options returns the options of the index of a split.
 func (o *retrievalFlags) options(a *app, split string, progress func(phase string, done, total int)) search.Options {
 	dir, limit := o.folder()
 	return search.Options{Checkpoints: o.Checkpoints, Set: o.Set, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data,
