@@ -16,9 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/verify"
 	"vsetrain/lab/crash"
@@ -35,7 +33,8 @@ var noGPU = []string{"VSETRAIN_CUDA_DRIVER=none", "VSETRAIN_CUBLAS=none"}
 func inProcess(ask []string, words ...string) (int, string) {
 	c := &conversation{ask: ask, answers: make(chan struct{}, len(ask)), ended: make(chan struct{})}
 	defer close(c.ended)
-	a := &app{Streams: &ui.Streams{In: c, Out: c, Err: c, Width: 80, Now: time.Now}, Environ: noGPU}
+	a := newApp(c, c)
+	a.In, a.Environ = c, noGPU
 	code := a.run(words)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,9 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/stats"
 	"vsetrain/lab/try"
@@ -30,7 +28,8 @@ func TestEvalColours(t *testing.T) {
 	}
 	run := func(tty, colour bool, args ...string) string {
 		var out, errs bytes.Buffer
-		a := &app{Streams: &ui.Streams{Out: &out, Err: &errs, OutTTY: tty, Color: colour, Width: 200, Now: time.Now}}
+		a := newApp(&out, &errs)
+		a.OutTTY, a.Color, a.Width = tty, colour, 200
 		if code := a.run(append([]string{"eval", "--threads", "1"}, args...)); code != exitOK {
 			t.Fatalf("%v: exit code %d, %s", args, code, errs.String())
 		}
@@ -79,7 +78,8 @@ func TestEvalColours(t *testing.T) {
 // A comparison with the usual numbers fits a terminal of 80 columns, its p-values included.
 func TestComparisonFits(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Streams: &ui.Streams{Out: &out, Err: &out, OutTTY: true, Width: 80, Now: time.Now}}
+	a := newApp(&out, &out)
+	a.OutTTY = true
 	var list []eval.Difference
 	for name := range measureNames {
 		list = append(list, eval.Difference{Measure: name, P: 0.0123,

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,24 +24,15 @@ func TestWhoseFeatures(t *testing.T) {
 			Regions: 2, Dim: 16}))(t)
 		try.Do(t, os.WriteFile(data.ExtractorFile(dir, split), b, 0o644))
 	}
-	ran := func(line string) string {
-		t.Helper()
-		code, out := say(strings.Fields(line)...)
-		if code != exitOK {
-			t.Fatalf("%s: %s", line, out)
-		}
-		return strings.Join(strings.Fields(out), " ")
-	}
-	ran("data synth g --train 4 --dev 4 --test 20 --regions 2 --dim 16 --seed 9")
-	ran("data synth known --train 24 --dev 8 --test 20 --regions 2 --dim 16")
+	saying(t, "data synth known --train 24 --dev 8 --test 20 --regions 2 --dim 16")
 	for _, split := range []string{"train", "dev", "test"} {
 		made("known", split, "a")
 	}
-	ran("train --set data.dir=known --set model.embed_dim=8 --set model.word_dim=4 --set train.batch=20 --set " +
-		"train.epochs=1 --run runs/known")
-	ran("data synth same --train 4 --dev 4 --test 20 --regions 2 --dim 16 --seed 9")
+	saying(t, trainSmall+"data.dir=known --run runs/known")
+	for _, name := range []string{"g", "same", "other"} {
+		saying(t, "data synth "+name+" --train 4 --dev 4 --test 20 --regions 2 --dim 16 --seed 9")
+	}
 	made("same", "test", "a")
-	ran("data synth other --train 4 --dev 4 --test 20 --regions 2 --dim 16 --seed 9")
 	made("other", "test", "b")
 	for _, c := range []struct{ run, gallery, origin, text string }{
 		{"a", "", "same", ""},
@@ -68,17 +57,13 @@ func TestWhoseFeatures(t *testing.T) {
 				t.Errorf("%s of %s with %s: %s", command, run, c.gallery, text)
 			}
 		}
-		_, out := say(append([]string{"search", run, "a", "man", "--no-cache"}, at...)...)
-		says("search", out)
-		_, out = say(append([]string{"embed", run, "--of", "images", "--out", "o.npy", "--force"}, at...)...)
-		says("embed", out)
+		says("search", saying(t, "search "+run+" a man --no-cache", at...))
+		says("embed", saying(t, "embed "+run+" --of images --out o.npy --force", at...))
 		at = append(at, "--no-cache", "--listen", "127.0.0.1:0")
 		s := answering(t, os.Environ(), append([]string{"serve", run}, at...)...)
 		says("serve", s.String())
-		r := try.Get(http.Get(s.url + "v1/info"))(t)
 		var info serve.InfoAnswer
-		try.Do(t, json.NewDecoder(r.Body).Decode(&info))
-		r.Body.Close()
+		try.Do(t, json.Unmarshal([]byte(get(t, s.url+"v1/info")), &info))
 		if f := info.Splits[0]; f.Features != c.origin || (f.Note == "") != (c.text == "") {
 			t.Errorf("/v1/info of %s with %s: %+v", run, c.gallery, f)
 		}
@@ -86,9 +71,8 @@ func TestWhoseFeatures(t *testing.T) {
 		if info.Pictures || info.NoPictures == "" {
 			t.Errorf("/v1/info: %+v", info)
 		}
-		r = try.Get(http.Post(s.url+"v1/search", "application/json", strings.NewReader(`{"picture":"AAAA"}`)))(t)
-		b := try.Get(io.ReadAll(r.Body))(t)
-		r.Body.Close()
+		_, b, err := post(s.url+"v1/search", "", []byte(`{"picture":"AAAA"}`))
+		try.Do(t, err)
 		why := "nothing says which model made the features of "
 		if c.gallery == "other" || c.gallery == "same" || c.run == "known" && c.gallery == "" {
 			why = ".onnx: no such file"
@@ -116,23 +100,16 @@ func TestQuickstartLooksFirst(t *testing.T) {
 	try.Do(t, err)
 	x.Close()
 	inWorld(t)
-	ran := func(line string) {
-		t.Helper()
-		if code, out := say(strings.Fields(line)...); code != exitOK {
-			t.Fatalf("%s: %s", line, out)
-		}
-	}
-	ran("data synth drawn --images --train 0 --dev 0 --test 3 --regions 2 --dim 16")
-	ran("data synth fits --train 24 --dev 8 --test 20 --regions 36 --dim 16")
+	saying(t, "data synth drawn --images --train 0 --dev 0 --test 3 --regions 2 --dim 16")
+	saying(t, "data synth fits --train 24 --dev 8 --test 20 --regions 36 --dim 16")
 	b := try.Get(json.Marshal(data.ExtractorRecord{Model: "/m/other.onnx", Hash: strings.Repeat("0", 64), Regions: 36,
 		Dim: 16}))(t)
 	try.Do(t, os.WriteFile(data.ExtractorFile("fits", "train"), b, 0o644))
-	ran("train --set data.dir=fits --set model.embed_dim=8 --set model.word_dim=4 --set train.batch=20 --set " +
-		"train.epochs=1 --run runs/fits")
+	saying(t, trainSmall+"data.dir=fits --run runs/fits")
 	for run, want := range map[string]string{"runs/a": "was trained on features of 2 x 16, cells.onnx makes 36 x 16",
 		"runs/fits": "by other.onnx (SHA-256 000000000000): scores mean nothing", "runs/nosuch": "no such file"} {
-		code, out := say("quickstart", filepath.Join("drawn", "images"), "--extractor", model, "--checkpoint", run,
-			"--work", "q", "--no-open", "--listen", "127.0.0.1:0")
+		code, out := say("quickstart --work q --no-open --listen 127.0.0.1:0 --checkpoint "+run, "--extractor", model,
+			filepath.Join("drawn", "images"))
 		if text := strings.Join(strings.Fields(out), " "); code != exitFailure || !strings.Contains(text, want) {
 			t.Errorf("%s: %d, %s", run, code, text)
 		}

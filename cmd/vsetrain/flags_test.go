@@ -8,13 +8,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"vsetrain/cmd/vsetrain/internal/flags"
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/system/build"
 )
 
@@ -23,11 +20,11 @@ import (
 func parse(words ...string) (fields map[string]string, failure string) {
 	var errs bytes.Buffer
 	fields = map[string]string{}
-	a := &app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &errs, Width: 80, Now: time.Now},
-		runF: func(o command) error {
-			collect(fields, "", reflect.ValueOf(o).Elem())
-			return nil
-		}}
+	a := newApp(&bytes.Buffer{}, &errs)
+	a.runF = func(o command) error {
+		collect(fields, "", reflect.ValueOf(o).Elem())
+		return nil
+	}
 	if a.run(words) != exitOK {
 		return nil, errs.String()
 	}
@@ -50,11 +47,7 @@ func collect(fields map[string]string, name string, v reflect.Value) {
 // Every flag of every command has a help of one line, which the man page repeats, and no two spell one thing twice.
 func TestFlags(t *testing.T) {
 	flagsSeen := 0
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		for _, sub := range c.Commands() {
-			visit(sub)
-		}
+	for _, c := range commands() {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			arg, usage := flags.Describe(f)
 			flagsSeen++
@@ -67,7 +60,6 @@ func TestFlags(t *testing.T) {
 			}
 		})
 	}
-	visit(newTestRoot())
 	if flagsSeen < 250 {
 		t.Errorf("only %d flags", flagsSeen)
 	}
@@ -81,13 +73,12 @@ func TestHelp(t *testing.T) {
 	form := regexp.MustCompile(`^([^\n]{1,80}\n){1,3}\nUsage:\n(  .*\n)+\nExamples:\n(  .{1,118}\n)+` +
 		`((?:\n[A-Z].*:\n(?:  .{1,78}\n)+)+)\n(Use .*\n\n)?Manual: man (\S+), (docs/.*), https://vse.example\n$`)
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		_, text := say(append(strings.Fields(c.CommandPath())[1:], "--help")...)
+	for _, c := range append(commands(), newTestRoot()) {
+		_, text := say(strings.TrimPrefix(c.CommandPath(), "vsetrain") + " --help")
 		parts := form.FindStringSubmatch(text)
 		if parts == nil || parts[6] != manTitle(c) || strings.Contains(text, "=true") {
 			t.Errorf("%s --help: %s", c.CommandPath(), text)
-			return
+			continue
 		}
 		for group := range strings.SplitSeq(parts[4], "\n\n") {
 			if n := len(flag.FindAllString(group, -1)); n > 15 {
@@ -102,13 +93,7 @@ func TestHelp(t *testing.T) {
 		if at := strings.Index(text, "      --run DIR"); c.Name() == "train" && strings.Count(text[:at], "\n") >= 30 {
 			t.Errorf("train --help begins with %s", text[:at])
 		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				visit(sub)
-			}
-		}
 	}
-	visit(newTestRoot())
 }
 
 // TestArguments holds what the arguments of a command line become.
@@ -138,29 +123,6 @@ func TestArguments(t *testing.T) {
 			if name, value, _ := strings.Cut(w, "="); fields[name] != value {
 				t.Errorf("%s: %s is %q, want %q", line, name, fields[name], value)
 			}
-		}
-	}
-	for line, want := range map[string]string{
-		"eval":                            "expected a run directory or a checkpoint",
-		"eval --compare a":                "expected two arguments",
-		"eval a --batch 0":                "--batch: expected a whole number >= 1, found 0",
-		"eval a --protocol 6k":            "--protocol",
-		"eval a --device tpu":             "--device",
-		"search --checkpoint r":           "expected a query",
-		"search dog":                      "which network",
-		"search --checkpoint r dog --k 0": "--k: expected a whole number >= 1",
-		"export r --onnx d --out f":       "cannot be used together",
-		"export r --vocab v":              "add --onnx or --hub",
-		"average a":                       "expected two checkpoints or more",
-		"report":                          "at least one run directory",
-		"report r --primary t2i_r1@test":  "add --test",
-		"serve r --queue 0":               "--queue: expected a whole number >= 1, found 0",
-		"train a b":                       "found",
-		"verify":                          "expected a run, a data set or a file",
-		"launch kubernetes --image i":     "expected the command line of train after --",
-	} {
-		if _, failure := parse(strings.Fields(line)...); !strings.Contains(failure, want) {
-			t.Errorf("%s: %q, want %q", line, failure, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,12 +118,8 @@ func TestReadersSayWhatAFileIs(t *testing.T) {
 			path := filepath.Join(dir, "file"+reader.ending)
 			try.Do(t, os.WriteFile(path, []byte(content), 0o666))
 			err := reader.open(path)
-			own := false
-			for _, r := range reader.reads {
-				own = own || r == what
-			}
 			switch {
-			case own:
+			case slices.Contains(reader.reads, what):
 			case err == nil:
 				t.Errorf("%s: takes a file that is %s", reader.name, what)
 			case !strings.Contains(err.Error(), what):

@@ -4,10 +4,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,20 +13,6 @@ import (
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
-
-// childOf is a process that another one started, on whichever of its threads.
-func childOf(t *testing.T, pid int) int {
-	t.Helper()
-	files := try.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)))(t)
-	for _, name := range files {
-		b, _ := os.ReadFile(name) // a thread may have ended
-		if list := strings.Fields(string(b)); len(list) > 0 {
-			return try.Get(strconv.Atoi(list[0]))(t)
-		}
-	}
-	t.Fatalf("process %d has no child", pid)
-	return 0
-}
 
 // A rank with a GPU that is killed is named by the other, whose collectives end: it exits as one that can be resumed,
 // and another number of GPUs goes on.
@@ -41,16 +24,18 @@ func TestKilledGPU(t *testing.T) {
 	}
 	dir := stopWorld(t)
 	var out bytes.Buffer
-	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--gpus", "2", "--set", "train.val_step=4",
-		"--set", "model.embed_dim=16", "--set", "model.word_dim=8")
+	c := vsetrain(dir, &out, "train --config c.yaml --run r --gpus 2 --set train.val_step=4 --set model.embed_dim=16 "+
+		"--set model.word_dim=8")
 	try.Do(t, c.Start())
 	waitFor(t, filepath.Join(dir, "r", "metrics.jsonl"), "\n", 7)
 	began := time.Now()
-	try.Do(t, syscall.Kill(childOf(t, c.Process.Pid), syscall.SIGKILL))
+	for _, rank := range childrenOf(c.Process.Pid) {
+		try.Do(t, syscall.Kill(rank, syscall.SIGKILL))
+	}
 	const want = "vsetrain: rank 1: its process ended: signal: killed; continue with --resume: "
 	if code := exitCode(t, c); code != exitInterrupted || time.Since(began) > 10*time.Second ||
 		!strings.Contains(out.String(), want) {
 		t.Errorf("exit code %d after %v\n%s", code, time.Since(began), &out)
 	}
-	mustRun(t, dir, "train", "--resume", "--run", "r", "--gpus", "3", "--set", "train.max_steps=12")
+	mustRun(t, dir, "train --resume --run r --gpus 3 --set train.max_steps=12")
 }

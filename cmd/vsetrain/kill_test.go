@@ -35,32 +35,16 @@ optim: {lr: 2e-3, lr_update: 1}
 train: {epochs: %d, batch: 16, val_step: 3, log_step: 1}
 `
 
-// vsetrain runs the program in a folder and returns the command, its output collected in out.
-func vsetrain(dir string, out *bytes.Buffer, args ...string) *exec.Cmd {
-	c := exec.Command(*program, args...)
-	c.Dir, c.Stdout, c.Stderr = dir, out, out
-	return c
-}
-
-func mustRun(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	var out bytes.Buffer
-	if err := vsetrain(dir, &out, args...).Run(); err != nil {
-		t.Fatalf("vsetrain %s: %v\n%s", strings.Join(args, " "), err, &out)
-	}
-}
-
 // killWorld makes a data set and an uninterrupted run, and returns the folder and how long the run took.
 func killWorld(t *testing.T, epochs int) (dir string, took time.Duration) {
 	t.Helper()
 	dir = t.TempDir()
 	config := fmt.Appendf(nil, killConfig, *killLoss, epochs)
 	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666))
-	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
-		"128")
-	mustRun(t, dir, "precompute-svd", "--data", "world", "--k", "8")
+	mustRun(t, dir, "data synth world --train 40 --dev 12 --test 0 --regions 4 --dim 128")
+	mustRun(t, dir, "precompute-svd --data world --k 8")
 	start := time.Now()
-	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "whole")
+	mustRun(t, dir, "train --config c.yaml --run whole")
 	return dir, time.Since(start)
 }
 
@@ -81,7 +65,7 @@ func TestKillAndResume(t *testing.T) {
 	epochs := 2 + *kills
 	dir, took := killWorld(t, epochs)
 	start := time.Now()
-	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "one", "--set", "train.max_steps=1")
+	mustRun(t, dir, "train --config c.yaml --run one --set train.max_steps=1")
 	// On average a session starts and does a part of the work that leaves some of it for the last one.
 	most := 2 * (time.Since(start) + (took-time.Since(start))/time.Duration(2**kills))
 	stats := map[string]int{}
@@ -104,13 +88,12 @@ func TestKillAndResume(t *testing.T) {
 func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most time.Duration,
 	stats map[string]int) bool {
 	t.Helper()
-	args := []string{"train", "--config", "c.yaml", "--run", run, "--set",
-		fmt.Sprintf("device.threads=%d", 1+r.IntN(3))}
+	line := fmt.Sprintf("train --config c.yaml --run %s --set device.threads=%d", run, 1+r.IntN(3))
 	if exists(filepath.Join(dir, run, "config.yaml")) {
-		args = append(args, "--resume")
+		line += " --resume"
 	}
 	var out bytes.Buffer
-	c := vsetrain(dir, &out, args...)
+	c := vsetrain(dir, &out, line)
 	try.Do(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
@@ -121,7 +104,7 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 	select {
 	case err := <-ended:
 		if err != nil {
-			t.Fatalf("vsetrain %s: %v\n%s", strings.Join(args, " "), err, &out)
+			t.Fatalf("vsetrain %s: %v\n%s", line, err, &out)
 		}
 		return true
 	case <-moment:
@@ -147,11 +130,6 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 	return false
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // checkLast checks that a kill left whole checkpoints, or none.
 func checkLast(t *testing.T, run string) {
 	t.Helper()
@@ -171,6 +149,38 @@ func sameRuns(t *testing.T, got, want string) {
 	try.Do(t, try.Get(runtest.ReadOutcome(want))(t).Differs(got))
 }
 
+// stopped starts a command, sends it a signal when a log has that many lines, and returns its exit code.
+func stopped(t *testing.T, c *exec.Cmd, sig os.Signal, log string, lines int) int {
+	t.Helper()
+	try.Do(t, c.Start())
+	waitFor(t, log, "\n", lines)
+	try.Do(t, c.Process.Signal(sig))
+	return exitCode(t, c)
+}
+
+// exitCode waits for a command and returns its exit code. One that does not end is killed.
+func exitCode(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	defer time.AfterFunc(2*time.Minute, func() {
+		t.Errorf("%v goes on after two minutes", c.Args)
+		c.Process.Kill()
+	}).Stop()
+	var exit *exec.ExitError
+	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode()
+}
+
+// waitFor waits until a file holds a text that many times.
+func waitFor(t *testing.T, path, text string, times int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s holds %q %d times", path, text, times), func() bool {
+		b, _ := os.ReadFile(path)
+		return bytes.Count(b, []byte(text)) >= times
+	})
+}
+
 // Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to continue and end with 75; the resumed run ends as the
 // uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
@@ -180,36 +190,24 @@ func TestSignalsSaveTheState(t *testing.T) {
 	for i, sig := range stopSignals() {
 		name := fmt.Sprintf("signal%d", i)
 		var out bytes.Buffer
-		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", name)
-		try.Do(t, c.Start())
-		path := filepath.Join(dir, name, "metrics.jsonl")
-		for range 1000 { // until it has done some steps
-			if b, _ := os.ReadFile(path); bytes.Count(b, []byte("\n")) >= 4 {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		try.Do(t, c.Process.Signal(sig))
-		var exit *exec.ExitError
-		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-			t.Fatalf("%v: ended with %v\n%s", sig, err, &out)
-		}
+		c := vsetrain(dir, &out, "train --config c.yaml --run "+name)
+		code := stopped(t, c, sig, filepath.Join(dir, name, "metrics.jsonl"), 4)
 		want := "vsetrain: training interrupted; the state is saved, continue with --resume: vsetrain train --resume " +
 			"--run " + name + "\n"
-		if !strings.HasSuffix(out.String(), want) {
-			t.Errorf("%v: %q", sig, out.String())
+		if code != exitInterrupted || !strings.HasSuffix(out.String(), want) {
+			t.Fatalf("%v: exit code %d\n%s", sig, code, &out)
 		}
 		lines, whole := runtest.Metrics(t, filepath.Join(dir, name)), runtest.Metrics(t, filepath.Join(dir, "whole"))
 		if len(lines) == 0 || len(lines) >= len(whole) || !slices.Equal(lines, whole[:len(lines)]) {
 			t.Errorf("%v: interrupted with %d lines of metrics of %d", sig, len(lines), len(whole))
 		}
 		if i == 0 {
-			mustRun(t, dir, "train", "--resume", "--run", name)
+			mustRun(t, dir, "train --resume --run "+name)
 			sameRuns(t, filepath.Join(dir, name), filepath.Join(dir, "whole"))
 			continue
 		}
 		most := strings.Count(strings.Join(lines, "\n"), `"kind":"train"`)/3*3 + 6 // four steps more, or some, tell too
-		mustRun(t, dir, "train", "--resume", "--run", name, "--set", fmt.Sprint("train.max_steps=", most))
+		mustRun(t, dir, fmt.Sprintf("train --resume --run %s --set train.max_steps=%d", name, most))
 		got := runtest.Metrics(t, filepath.Join(dir, name))
 		if len(got) <= len(lines) || len(got) > len(whole) || !slices.Equal(got, whole[:len(got)]) {
 			t.Errorf("%v: resumed with %d lines of metrics that are not the first of %d", sig, len(got), len(whole))

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"vsetrain/cmd/vsetrain/internal/ui"
 )
 
 // full is an output on a full disk.
@@ -18,26 +15,24 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // What cannot be printed is a failure of every command, also of those that only print.
 func TestOutputThatFails(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"config", "show"}, {"config", "schema"},
-		{"--help"},
-		{"data", "check", "--help"}} {
+	for _, line := range []string{"version", "version --json", "config show", "config schema", "--help",
+		"data check --help"} {
 		var errs bytes.Buffer
-		a := &app{Streams: &ui.Streams{Out: full{}, Err: &errs, Now: time.Now}}
-		if code := a.run(args); code != exitFailure || !strings.Contains(errs.String(), "no space left on device") {
-			t.Errorf("%s: exit code %d, %q", strings.Join(args, " "), code, errs.String())
+		code := newApp(full{}, &errs).run(strings.Fields(line))
+		if code != exitFailure || !strings.Contains(errs.String(), "no space left on device") {
+			t.Errorf("%s: exit code %d, %q", line, code, errs.String())
 		}
 	}
 }
 
 // On a terminal the bar of embed ends with the number of all rows, and what is printed begins below it.
 func TestBarOfEmbedEnds(t *testing.T) {
-	fixture := filepath.Join("..", "..", "testdata", "torch", "vsepp")
 	var terminal bytes.Buffer
-	a := &app{Streams: &ui.Streams{Out: &terminal, Err: &terminal, OutTTY: true, ErrTTY: true, Width: 100,
-		Now: time.Now}}
-	if code := a.run([]string{"embed", "--checkpoint", filepath.Join(fixture, "checkpoint.pth.tar"), "--data",
-		filepath.Join(fixture, "data"), "--of", "images", "--device", "cpu", "--out",
-		filepath.Join(t.TempDir(), "x.npy")}); code != exitOK || !strings.Contains(terminal.String(), "  100%\r\n") {
+	a := newApp(&terminal, &terminal)
+	a.OutTTY, a.ErrTTY = true, true
+	line := "embed ../../testdata/torch/vsepp/checkpoint.pth.tar --data ../../testdata/torch/vsepp/data --of images " +
+		"--device cpu --out " + filepath.Join(t.TempDir(), "x.npy")
+	if code := a.run(strings.Fields(line)); code != exitOK || !strings.Contains(terminal.String(), "  100%\r\n") {
 		t.Errorf("exit code %d, %q", code, &terminal)
 	}
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,16 +30,7 @@ func TestPictures(t *testing.T) {
 	t.Chdir("Bilder für später")
 	try.Do(t, os.Rename(model, "ein Modell.onnx"))
 	try.Do(t, os.Rename(strings.TrimSuffix(model, ".onnx")+".yaml", "ein Modell.yaml"))
-	do := func(args ...string) string {
-		t.Helper()
-		var out bytes.Buffer
-		if err := vsetrain("", &out, args...).Run(); err != nil {
-			t.Fatalf("%s: %v: %s", args, err, &out)
-		}
-		return out.String()
-	}
-	do("data", "synth", "Welt ä", "--images", "--train", "0", "--dev", "0", "--test", "12", "--regions", "2", "--dim",
-		"16")
+	mustRun(t, "", "data synth --images --train 0 --dev 0 --test 12 --regions 2 --dim 16", "Welt ä")
 	pictures := filepath.Join("Welt ä", "images")
 	later := map[string][]byte{}
 	for _, name := range []string{"10.png", "11.png"} {
@@ -56,8 +44,8 @@ func TestPictures(t *testing.T) {
 		"--no-open", "--listen", "127.0.0.1:0")
 	s.stop(t)
 	run, gallery := filepath.Join("fertig ü", "run"), filepath.Join("fertig ü", "gallery")
-	found := do("search", "--checkpoint", run, "--data", filepath.Join("fertig ü", "drawn"), "--split", "dev",
-		"--image", filepath.Join(pictures, "3.png"), "--k", "3", "--no-cache")
+	found := mustRun(t, "", "search --split dev --k 3 --no-cache --checkpoint", run, "--data",
+		filepath.Join("fertig ü", "drawn"), "--image", filepath.Join(pictures, "3.png"))
 	if strings.Count(found, "\n") < 3 {
 		t.Errorf("search --image finds %s", found)
 	}
@@ -68,29 +56,16 @@ func TestPictures(t *testing.T) {
 		"--token-file", "Schlüssel", "--listen", "127.0.0.1:0", "--log", "none")
 	ask := func(bearer, path string, body any) (status int, a serve.SearchAnswer) {
 		b, err := json.Marshal(body)
-		if err != nil {
-			t.Error(err)
+		if err == nil {
+			status, b, err = post(s.url+path, bearer, b)
 		}
-		q, err := http.NewRequest("POST", s.url+path, strings.NewReader(string(b)))
-		if err != nil {
-			t.Error(err)
-			return 0, a
-		}
-		q.Header.Set("Content-Type", "application/json")
-		q.Header.Set("Authorization", "Bearer "+bearer)
-		r, err := http.DefaultClient.Do(q)
-		if err != nil {
-			t.Error(err)
-			return 0, a
-		}
-		defer r.Body.Close()
-		if b, err = io.ReadAll(r.Body); err == nil {
+		if err == nil {
 			err = json.Unmarshal(b, &a)
 		}
-		if err != nil || r.StatusCode != 200 && r.StatusCode != 401 {
-			t.Errorf("%s: %d, %s, %v", path, r.StatusCode, b, err)
+		if err != nil || status != 200 && status != 401 {
+			t.Errorf("%s: %d, %s, %v", path, status, b, err)
 		}
-		return r.StatusCode, a
+		return status, a
 	}
 	want := func(file string, scored int) {
 		t.Helper()
@@ -123,8 +98,8 @@ func TestPictures(t *testing.T) {
 	ask(token, "v1/images/add", serve.AddRequest{ID: "10.png", Picture: later["10.png"]})
 	want("10.png", 11)
 	try.Do(t, os.WriteFile(filepath.Join(pictures, "11.png"), later["11.png"], 0o644))
-	out := do("data", "extract", "--model", "ein Modell.onnx", "--images", pictures, "--out", gallery, "--split",
-		"test", "--add", "--skip-broken")
+	out := mustRun(t, "", "data extract --split test --add --skip-broken", "--model", "ein Modell.onnx", "--images",
+		pictures, "--out", gallery)
 	if !strings.Contains(out, "1 picture added to split test") {
 		t.Errorf("data extract --add prints %s", out)
 	}

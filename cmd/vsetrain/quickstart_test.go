@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,17 +14,13 @@ import (
 func TestQuickstart(t *testing.T) {
 	dir := t.TempDir()
 	world, work := filepath.Join(dir, "a world"), filepath.Join(dir, "work")
-	mustRun(t, dir, "data", "synth", world, "--train", "40", "--dev", "12", "--test", "12", "--regions", "3", "--dim",
-		"16", "--images")
+	mustRun(t, dir, "data synth --train 40 --dev 12 --test 12 --regions 3 --dim 16 --images", world)
 	try.Do(t, os.Remove(filepath.Join(world, "vocab.json")))
 	for _, call := range []struct{ want, not string }{{"train --config demo", "earlier call"},
 		{"exists from an earlier call", "train --config demo"}} {
 		s := answering(t, nil, "quickstart", world, "--work", work, "--no-open", "--listen", "127.0.0.1:0")
-		r := try.Get(http.Get(s.url))(t)
-		page, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil || !strings.Contains(string(page), "must be encoded") {
-			t.Errorf("%s, %v", page, err)
+		if page := get(t, s.url); !strings.Contains(page, "must be encoded") {
+			t.Error(page)
 		}
 		s.stop(t)
 		if text := s.String(); !strings.Contains(text, call.want) || strings.Contains(text, call.not) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/selftest"
 	"vsetrain/lab/try"
@@ -19,7 +18,7 @@ import (
 func TestWholeSelftest(t *testing.T) {
 	library := emulator.Library(t)
 	var out, errors bytes.Buffer
-	c := vsetrain(t.TempDir(), &out, "selftest", "--json")
+	c := vsetrain(t.TempDir(), &out, "selftest --json")
 	c.Env = append(os.Environ(), "VSETRAIN_CUDA_DRIVER="+library, "VSETRAIN_CUBLAS="+library, "VSETRAIN_NVML=none")
 	c.Stderr = &errors
 	if err := c.Run(); err != nil {
@@ -42,7 +41,7 @@ func TestWholeSelftest(t *testing.T) {
 	}
 	all := slices.Sorted(maps.Keys(launched))
 	for _, out := range append([]string{""}, all...) {
-		again := newSelftestReport(&selftestOptions{}, &app{Streams: &ui.Streams{Out: new(bytes.Buffer)}})
+		again := newSelftestReport(&selftestOptions{}, newApp(new(bytes.Buffer), nil))
 		again.opened(selftest.Device{Variant: "fp32", Name: "a GPU", Kernels: all})
 		for _, x := range r.Results {
 			x.Kernels = slices.DeleteFunc(slices.Clone(x.Kernels), func(k string) bool { return k == out })

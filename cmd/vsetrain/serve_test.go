@@ -14,9 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
 	"vsetrain/lab/try"
 )
@@ -52,23 +50,46 @@ func answering(t *testing.T, environ []string, args ...string) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &serving{cancel: cancel, done: make(chan error, 1)}
-	root := newCmdRoot(&app{Streams: &ui.Streams{Out: s, Err: s, Width: 80, Now: time.Now}, Environ: environ})
+	a := newApp(s, s)
+	a.Environ = environ
+	root := newCmdRoot(a)
 	root.SetArgs(args)
 	go func() { s.done <- root.ExecuteContext(ctx) }()
-	for range 6000 {
-		url := regexp.MustCompile(`(http://[^\s"]+)[\s"]`).FindStringSubmatch(s.String())
-		if url != nil {
+	until(t, strings.Join(args, " ")+" answers or ends", func() bool {
+		if url := regexp.MustCompile(`(http://[^\s"]+)[\s"]`).FindStringSubmatch(s.String()); url != nil {
 			s.url = url[1]
-			return s
 		}
-		if len(s.done) > 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+		return s.url != "" || len(s.done) > 0
+	})
+	if s.url == "" {
+		t.Fatalf("%s: %v; printed %s", args, <-s.done, s)
 	}
-	cancel()
-	t.Fatalf("%s: %v; printed %s", args, <-s.done, s)
-	return nil
+	return s
+}
+
+// post sends a request with a token and returns status and body of the answer.
+func post(url, token string, body []byte) (int, []byte, error) {
+	q, err := http.NewRequest("POST", url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Authorization", "Bearer "+token)
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return r.StatusCode, b, err
+}
+
+// get returns the body of an address that answers.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	r := try.Get(http.Get(url))(t)
+	defer r.Body.Close()
+	return string(try.Get(io.ReadAll(r.Body))(t))
 }
 
 // stop interrupts the command, which ends without an error.
@@ -81,27 +102,16 @@ func (s *serving) stop(t *testing.T) {
 // The command answers until it is interrupted, on an address that it prints: an embedder, and a pair scorer with a
 // shortlist. The token of the environment is asked for.
 func TestServe(t *testing.T) {
-	fixture := func(network string) (checkpoint, data string) {
-		dir := filepath.Join("..", "..", "testdata", "torch", network)
-		return filepath.Join(dir, "checkpoint.pth.tar"), filepath.Join(dir, "data")
-	}
-	const token = "0123456789abcdef"
-	short, _ := fixture("vsepp")
+	const token, fixtures = "0123456789abcdef", "../../testdata/torch/"
 	for network, more := range map[string][]string{"vseinf": nil, "vsepp": {"--precision", "fp32"},
-		"gsmn": {"--shortlist", short, "--shortlist-size", "3"}} {
-		checkpoint, data := fixture(network)
-		s := answering(t, []string{"VSETRAIN_TOKEN=" + token}, append([]string{"serve", checkpoint,
-			"--data", data, "--listen", "0.0.0.0:0", "--no-cache", "--device", "cpu"}, more...)...)
-		for header, want := range map[string]int{"Bearer " + token: 200, "Bearer no": 401} {
-			q := try.Get(http.NewRequest("POST", s.url+"v1/search",
-				strings.NewReader(`{"query":"a rusty lantern","k":2}`)))(t)
-			q.Header.Set("Content-Type", "application/json")
-			q.Header.Set("Authorization", header)
-			r := try.Get(http.DefaultClient.Do(q))(t)
-			body, err := io.ReadAll(r.Body)
-			r.Body.Close()
-			if err != nil || r.StatusCode != want || strings.Contains(string(body), `"rank":2`) != (want == 200) {
-				t.Errorf("%s, %q: %d %v, %s", network, header, r.StatusCode, err, body)
+		"gsmn": {"--shortlist", fixtures + "vsepp/checkpoint.pth.tar", "--shortlist-size", "3"}} {
+		s := answering(t, []string{"VSETRAIN_TOKEN=" + token}, append([]string{"serve",
+			fixtures + network + "/checkpoint.pth.tar", "--data", fixtures + network + "/data", "--listen", "0.0.0.0:0",
+			"--no-cache", "--device", "cpu"}, more...)...)
+		for header, want := range map[string]int{token: 200, "no": 401} {
+			status, body, err := post(s.url+"v1/search", header, []byte(`{"query":"a rusty lantern","k":2}`))
+			if err != nil || status != want || strings.Contains(string(body), `"rank":2`) != (want == 200) {
+				t.Errorf("%s, %q: %d %v, %s", network, header, status, err, body)
 			}
 		}
 		if s.stop(t); !strings.Contains(s.String(), "path=/v1/search status=200") {
@@ -130,16 +140,6 @@ func TestServeTold(t *testing.T) {
 	try.Do(t, os.Remove(filepath.Join(gallery, "test_caps.txt")))
 	s := answering(t, nil, "serve", filepath.Join(dir, "checkpoint.pth.tar"), "--data", gallery, "--listen",
 		"0.0.0.0:0", "--no-token", "--no-cache", "--device", "cpu", "--log", "json")
-	wait := func(text string) {
-		t.Helper()
-		for range 3000 {
-			if strings.Contains(s.String(), text) {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Fatalf("no %s in %s", text, s.String())
-	}
 	self := try.Get(os.FindProcess(os.Getpid()))(t)
 	want := "encoded ready "
 	if hangup != nil {
@@ -147,7 +147,8 @@ func TestServeTold(t *testing.T) {
 		first, _, _ := strings.Cut(string(ids), "\n")
 		try.Do(t, data.Amend(t.Context(), gallery, "test", data.Change{Removed: []string{first}}, nil))
 		try.Do(t, self.Signal(hangup))
-		wait(`"msg":"reload","split":"test","images":5,"version":2,"embedded":0`)
+		const reloaded = `"msg":"reload","split":"test","images":5,"version":2,"embedded":0`
+		until(t, reloaded, func() bool { return strings.Contains(s.String(), reloaded) })
 		want += "reloading" + hangup.String() + " reload "
 	}
 	try.Do(t, self.Signal(syscall.SIGTERM))

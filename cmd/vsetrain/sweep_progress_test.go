@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/lab/try"
 )
@@ -47,8 +45,8 @@ func TestSweepView(t *testing.T) {
 	try.Do(t, err)
 	for _, tty := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		v := &sweepView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, OutTTY: tty, ErrTTY: tty, Width: 100,
-			Now: time.Now}}, plan: plan, store: store}
+		v := &sweepView{app: newApp(&out, &errs), plan: plan, store: store}
+		v.OutTTY, v.ErrTTY, v.Width = tty, tty, 100
 		try.Do(t, v.open())
 		v.event(sweep.Event{Kind: sweep.Failed, Job: sweep.Job{State: &sweep.State{Trial: plan.Trials[1]}},
 			Fail: sweep.Failure{Error: "no memory"}})

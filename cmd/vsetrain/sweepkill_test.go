@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/lab/try"
@@ -29,28 +27,17 @@ dir: sw
 func TestKilledSweepGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(killedSweep), 0o666))
-	mustRun(t, dir, "data", "synth", "world", "--train", "80", "--dev", "10", "--test", "0", "--regions", "4", "--dim",
-		"128")
-	for kills := 0; ; kills++ {
-		var out bytes.Buffer
-		c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
-		try.Do(t, c.Start())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Wait() }()
-		if kills == 2 {
-			if err := <-ended; err != nil {
-				t.Fatalf("%v\n%s", err, &out)
-			}
-			break
-		}
+	mustRun(t, dir, "data synth world --train 80 --dev 10 --test 0 --regions 4 --dim 128")
+	for range 2 {
 		before := steps(t, dir)
-		deadline := time.Now().Add(time.Minute)
-		for steps(t, dir) < before+8 && time.Now().Before(deadline) {
-			time.Sleep(5 * time.Millisecond)
-		}
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "sweep run --config s.yaml")
+		try.Do(t, c.Start())
+		until(t, "eight steps of a sweep", func() bool { return steps(t, dir) >= before+8 })
 		try.Do(t, c.Process.Kill())
-		<-ended
+		c.Wait()
 	}
+	mustRun(t, dir, "sweep run --config s.yaml")
 	s := sweepStatus(t, dir)
 	if !s.Done || s.Counts[sweep.Done] != 2 {
 		t.Fatalf("%+v", s.Counts)
@@ -61,16 +48,14 @@ func TestKilledSweepGoesOn(t *testing.T) {
 			hit++
 		}
 		whole := filepath.Join(dir, "whole"+l.ID)
-		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
+		mustRun(t, dir, "train --config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
 		sameRuns(t, l.Dir, whole)
 	}
 	if hit == 0 {
 		t.Error("no trial was interrupted")
 	}
-	var out bytes.Buffer
-	if err := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml").Run(); err != nil ||
-		strings.Contains(out.String(), "started") {
-		t.Errorf("a sweep that is done: %v\n%s", err, &out)
+	if out := mustRun(t, dir, "sweep run --config s.yaml"); strings.Contains(out, "started") {
+		t.Errorf("a sweep that is done: %s", out)
 	}
 }
 
@@ -88,12 +73,6 @@ func steps(t *testing.T, dir string) (n int) {
 // sweepStatus reads `vsetrain sweep status --json`.
 func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 	t.Helper()
-	c := exec.Command(*program, "sweep", "status", "--config", "s.yaml", "--json")
-	c.Dir = dir
-	b, err := c.Output()
-	if err != nil {
-		t.Fatalf("sweep status: %v", err)
-	}
 	var v struct {
 		Counts map[string]int
 		Done   bool
@@ -102,7 +81,7 @@ func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 			Epoch               float64
 		}
 	}
-	try.Do(t, json.Unmarshal(b, &v))
+	try.Do(t, json.Unmarshal([]byte(mustRun(t, dir, "sweep status --config s.yaml --json")), &v))
 	s.Counts, s.Done = v.Counts, v.Done
 	for _, l := range v.Trials {
 		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir),

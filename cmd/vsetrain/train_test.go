@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
@@ -25,7 +23,7 @@ func TestStartedLines(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		cfg := config.Default()
-		v := &trainView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, Now: time.Now}}, cfg: &cfg}
+		v := &trainView{app: newApp(&out, &errs), cfg: &cfg}
 		v.Started(training.Plan{TrainCaptions: 200, TrainImages: 1, DevImages: 1, Batches: 2, Pairs: 128, Epochs: 1,
 			Resume: true, Resumed: c.resumed})
 		v.close()

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,11 +33,8 @@ func TestView(t *testing.T) {
 	for listen, warns := range map[string]bool{"": false, "127.0.0.1:0": false, "localhost:0": false,
 		"0.0.0.0:0": true} {
 		s := answering(t, nil, "view", run, "--listen", listen)
-		r := try.Get(http.Get(s.url))(t)
-		body, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil || !strings.Contains(string(body), "<h1>Runs</h1>") {
-			t.Errorf("--listen %q: %v, %.200q", listen, err, body)
+		if body := get(t, s.url); !strings.Contains(body, "<h1>Runs</h1>") {
+			t.Errorf("--listen %q: %.200q", listen, body)
 		}
 		if got := strings.Contains(s.String(), "warning: "); got != warns {
 			t.Errorf("--listen %q: printed %q", listen, s)
