@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -155,44 +157,25 @@ func accepts(line string) string {
 // take a file away, <( and ) are left out, # starts a comment.
 func shell(line string) (commands [][]string) {
 	var words []string
-	var word strings.Builder
-	quote, inWord, skip := rune(0), false, false
-	end := func() {
-		if inWord && !skip {
-			words = append(words, word.String())
-		}
-		skip = skip && !inWord
-		word.Reset()
-		inWord = false
-	}
-	for _, r := range line {
+	skip := false
+	for _, w := range shellWord.FindAllString(line, -1) {
 		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			} else {
-				word.WriteRune(r)
-			}
-		case r == '"' || r == '\'':
-			quote, inWord = r, true
-		case r == '#' && !inWord:
+		case strings.HasPrefix(w, "#"):
 			return append(commands, words)
-		case r == ' ':
-			end()
-		case r == '|' || r == ';' || r == '&' || r == '(' || r == ')':
-			end()
+		case strings.Contains("|;&()", w):
 			commands, words, skip = append(commands, words), nil, false
-		case r == '<' || r == '>':
-			end()
+		case w == "<" || w == ">":
 			skip = true
+		case skip:
+			skip = false
 		default:
-			word.WriteRune(r)
-			inWord = true
+			words = append(words, strings.NewReplacer(`"`, "", "'", "").Replace(w))
 		}
 	}
-	end()
 	return append(commands, words)
 }
+
+var shellWord = regexp.MustCompile(`("[^"]*"|'[^']*'|[^ "'|;&()<>])+|[|;&()<>]`)
 
 func TestShell(t *testing.T) {
 	got := shell(`echo "a b" c | vsetrain search - --k 3 < in.txt > out.txt && man -M x # vsetrain no`)
@@ -210,6 +193,49 @@ func TestShell(t *testing.T) {
 	} {
 		if err := accepts(line); !strings.Contains(err, want) {
 			t.Errorf("%s: %q, want %q", line, err, want)
+		}
+	}
+}
+
+// The command lines of the unit and of the container are commands of this program, and systemd understands the unit.
+func TestDeploy(t *testing.T) {
+	file := func(name string) string { return string(try.Get(os.ReadFile(filepath.Join("..", "..", name)))(t)) }
+	dir := t.TempDir()
+	try.Do(t, os.WriteFile(filepath.Join(dir, "token"), []byte("0123456789abcdef\n"), 0o600))
+	unit := strings.ReplaceAll(file("deploy/vsetrain.service"), "\\\n", " ")
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/vsetrain (.*)$`).FindStringSubmatch(unit)
+	if start == nil {
+		t.Fatal("no ExecStart")
+	}
+	fields, failure := parse(strings.Fields(strings.NewReplacer("%d", dir, "%C", dir).Replace(start[1]))...)
+	if failure != "" || fields["serveaddress.listen"] != "127.0.0.1:8430" {
+		t.Errorf("ExecStart: %s, %v", failure, fields["serveaddress.listen"])
+	}
+	if hangup != nil && !strings.Contains(unit, "ExecReload=/bin/kill -HUP $MAINPID") {
+		t.Error("a reload is no hangup")
+	}
+	container := file("Dockerfile.serve")
+	var line []string
+	for _, key := range []string{"ENTRYPOINT", "CMD"} {
+		var words []string
+		m := regexp.MustCompile(`(?m)^` + key + ` (\[.*\])$`).FindStringSubmatch(container)
+		if m == nil || json.Unmarshal([]byte(m[1]), &words) != nil {
+			t.Fatalf("%s: %v", key, m)
+		}
+		line = append(line, words...)
+	}
+	if fields, failure := parse(line[1:]...); failure != "" || fields["serveaddress.listen"] != "0.0.0.0:8430" ||
+		!strings.Contains(container, "EXPOSE 8430") {
+		t.Errorf("%v: %s", line, failure)
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("the unit is not verified: no systemd-analyze")
+	}
+	out, _ := exec.Command(analyze, "verify", filepath.Join("..", "..", "deploy", "vsetrain.service")).CombinedOutput()
+	for said := range strings.Lines(string(out)) {
+		if !strings.Contains(said, "/usr/local/bin/vsetrain is not executable") {
+			t.Errorf("systemd-analyze: %s", said)
 		}
 	}
 }

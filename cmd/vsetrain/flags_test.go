@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"regexp"
@@ -124,5 +125,34 @@ func TestArguments(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", line, name, fields[name], value)
 			}
 		}
+	}
+}
+
+// Every command ends with 2 for a flag that it has not and for a misspelt subcommand, and tells where to read more; the
+// name that was meant is proposed.
+func TestUsageOfEveryCommand(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	count := 0
+	for _, c := range commands() {
+		parent, name := c.Parent().CommandPath(), c.Name()
+		i := r.IntN(max(1, len(name)-1))
+		other := name[:i] + name[i+1:i+2] + name[i:i+1] + name[i+2:]
+		if path := strings.TrimPrefix(parent, "vsetrain"); other != name {
+			for _, line := range []string{path + " " + other, "help" + path + " " + other} {
+				code, out := say(line)
+				if code != exitUsage || !strings.Contains(out, "did you mean ") ||
+					!strings.Contains(out, "see "+parent+" --help") {
+					t.Errorf("%s: %d, %s", line, code, out)
+				}
+			}
+			count++
+		}
+		_, path, _ := strings.Cut(c.CommandPath(), " ")
+		if code, out := say(path + " --no-such-flag"); code != exitUsage || !strings.Contains(out, "--help") {
+			t.Errorf("%s --no-such-flag: %d, %s", path, code, out)
+		}
+	}
+	if count < 40 {
+		t.Errorf("%d commands", count)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -15,7 +16,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"vsetrain/data"
+	"vsetrain/internal/run/config"
 	"vsetrain/lab/try"
 )
 
@@ -166,5 +170,55 @@ func TestServeTold(t *testing.T) {
 	}
 	if got := strings.Join(said[2:], " "); got != want+"stopping"+syscall.SIGTERM.String() {
 		t.Errorf("%q", said)
+	}
+}
+
+// taken sets a variable to an address of this machine that somebody listens on until the script ends: taken ADDR.
+func taken(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: taken VARIABLE")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+}
+
+// The command serves until it is interrupted, on an address that it prints, and warns where others reach it.
+func TestView(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	try.Do(t, os.Mkdir(run, 0o777))
+	c := config.Default()
+	try.Do(t, os.WriteFile(filepath.Join(run, "config.yaml"), config.Marshal(&c), 0o666))
+	for listen, warns := range map[string]bool{"": false, "127.0.0.1:0": false, "localhost:0": false,
+		"0.0.0.0:0": true} {
+		s := answering(t, nil, "view", run, "--listen", listen)
+		if body := get(t, s.url); !strings.Contains(body, "<h1>Runs</h1>") {
+			t.Errorf("--listen %q: %.200q", listen, body)
+		}
+		if got := strings.Contains(s.String(), "warning: "); got != warns {
+			t.Errorf("--listen %q: printed %q", listen, s)
+		}
+		s.stop(t)
+	}
+}
+
+// A data set without a vocabulary is trained on and searched; a second call takes the run over. Without a data set a
+// world is made.
+func TestQuickstart(t *testing.T) {
+	dir := t.TempDir()
+	world, work := filepath.Join(dir, "a world"), filepath.Join(dir, "work")
+	mustRun(t, dir, "data synth --train 40 --dev 12 --test 12 --regions 3 --dim 16 --images", world)
+	try.Do(t, os.Remove(filepath.Join(world, "vocab.json")))
+	for _, call := range []struct{ want, not string }{{"train --config demo", "earlier call"},
+		{"exists from an earlier call", "train --config demo"}} {
+		s := answering(t, nil, "quickstart", world, "--work", work, "--no-open", "--listen", "127.0.0.1:0")
+		if page := get(t, s.url); !strings.Contains(page, "must be encoded") {
+			t.Error(page)
+		}
+		s.stop(t)
+		if text := s.String(); !strings.Contains(text, call.want) || strings.Contains(text, call.not) {
+			t.Errorf("%s\nwants %q and not %q", text, call.want, call.not)
+		}
 	}
 }
