@@ -14,7 +14,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"vsetrain/internal/files/runfs"
@@ -36,9 +35,7 @@ func inProcess(ask []string, words ...string) (int, string) {
 	a := newApp(c, c)
 	a.In, a.Environ = c, noGPU
 	code := a.run(words)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return code, c.out.String()
+	return code, c.String()
 }
 
 // answered is how an answer begins.
@@ -49,8 +46,7 @@ type conversation struct {
 	ask            []string
 	asked          int
 	answers, ended chan struct{}
-	mu             sync.Mutex
-	out            bytes.Buffer
+	safeBuffer
 }
 
 // Read returns a request, which is shorter than what anybody reads at once.
@@ -70,12 +66,14 @@ func (c *conversation) Read(b []byte) (int, error) {
 
 // Write takes an answer, or what is said besides.
 func (c *conversation) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range min(bytes.Count(b, []byte(answered)), cap(c.answers)-len(c.answers)) {
-		c.answers <- struct{}{}
+	n, err := c.safeBuffer.Write(b)
+	for range bytes.Count(b, []byte(answered)) {
+		select {
+		case c.answers <- struct{}{}:
+		default:
+		}
 	}
-	return c.out.Write(b)
+	return n, err
 }
 
 // mustInProcess is inProcess for what cannot fail. Commands are separated by ";".

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -244,4 +245,110 @@ func (o *evalOptions) recallRow(t *ui.Table, name string, r eval.Recalls) {
 	t.Row(name, fmt.Sprintf("%.1f", r.R1), fmt.Sprintf("%.1f", r.R5), fmt.Sprintf("%.1f", r.R10),
 		text, fmt.Sprintf("%.1f", r.MedR), fmt.Sprintf("%.1f", r.MeanR))
 	t.Style(ui.Faint, 5, 6)
+}
+
+// tiesText tells how many ranks depend on the order of equal scores, and the rule.
+func tiesText(t eval.Ties) string {
+	if t.I2T+t.T2I == 0 {
+		return "ties: none"
+	}
+	return fmt.Sprintf("ties: the rank of %d images and %d captions depends on the order of equal scores; the later "+
+		"in the file ranks first", t.I2T, t.T2I)
+}
+
+// printJudged prints the measures of judgements and the agreement with ratings.
+func printJudged(a *app, rep evaluate.Report) {
+	for _, j := range rep.Judged {
+		a.Printf("\n%s\n", a.Paint(ui.Bold, "judgements "+j.Name+", whole split"))
+		t := ui.NewTable("", ">mAP@R", ">R-Precision", ">R@1", ">R@5", ">R@10", ">queries", ">positives")
+		for _, d := range []struct {
+			name string
+			r    eval.JudgedRecalls
+		}{{"image to text", j.I2T}, {"text to image", j.T2I}} {
+			one := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+			t.Row(d.name, one(d.r.MAPAtR), one(d.r.RPrecision), one(d.r.R1), one(d.r.R5), one(d.r.R10),
+				fmt.Sprint(d.r.Queries), fmt.Sprint(d.r.Positives))
+			t.Style(ui.Faint, 6, 7)
+		}
+		t.Write(a.Streams)
+		if n := j.I2T.Absent + j.T2I.Absent; n > 0 {
+			a.remark("%d of the positives are not in the split: they count, and are never found", n)
+		}
+	}
+	printPeople(a, "", rep)
+}
+
+// printPeople prints the agreement with ratings. which is a prefix that names one of two models.
+func printPeople(a *app, which string, rep evaluate.Report) {
+	for _, h := range rep.People {
+		a.Printf("\n%s\n", a.Paint(ui.Bold, which+"agreement with people, "+h.Name))
+		t := ui.NewTable("", ">Kendall tau-b", ">tau-c", ">Spearman", ">ratings", ">pairs")
+		for _, d := range []struct {
+			name string
+			a    eval.Agreement
+		}{{"all pairs", h.All}, {"without own captions", h.Others}} {
+			three := func(v float64) string { return fmt.Sprintf("%.3f", v) }
+			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings),
+				fmt.Sprint(d.a.Pairs))
+			t.Style(ui.Faint, 4, 5)
+		}
+		t.Write(a.Streams)
+	}
+}
+
+// The JSON of eval: the measures of the first protocol, and what was measured.
+type (
+	evalJSON struct {
+		eval.Metrics
+		Protocols  []eval.Metrics        `json:"protocols,omitempty"`  // all, where there are several
+		Judgements []eval.JudgedMetrics  `json:"judgements,omitempty"` // with several positives, on the whole split
+		People     []eval.HumanAgreement `json:"people,omitempty"`     // agreement with ratings
+		Models     []evaluate.Measured   `json:"models"`               // several are an ensemble
+		Data       evalDataJSON          `json:"data"`
+		Precision  string                `json:"precision,omitempty"`
+		Program    programJSON           `json:"program"`
+		Measured   time.Time             `json:"measured"`
+	}
+	evalDataJSON struct {
+		Dir              string `json:"dir,omitempty"` // absolute
+		Split            string `json:"split,omitempty"`
+		Images           int    `json:"images"`
+		Captions         int    `json:"captions"`
+		CaptionsPerImage int    `json:"captions_per_image"`        // 0 where images have different numbers
+		SHA256           string `json:"captions_sha256,omitempty"` // of all captions, a line feed after each
+	}
+	// programJSON is the vsetrain that measured.
+	programJSON struct {
+		Version string `json:"version"`
+		Commit  string `json:"commit,omitempty"`
+		Dirty   bool   `json:"dirty,omitempty"` // built with changes beyond the commit
+	}
+)
+
+func (a *app) program() programJSON {
+	e := session(a.Now())
+	return programJSON{e.Version, e.Commit, e.Dirty}
+}
+
+// measures returns the JSON of an evaluation.
+func (o *evalOptions) measures(a *app, rep evaluate.Report) evalJSON {
+	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured,
+		Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
+		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.Own.Each(),
+			SHA256: rep.Digest}}
+	if rep.Data != "" {
+		out.Data.Dir, out.Data.Split = rep.Data, rep.Split
+		if abs, err := filepath.Abs(rep.Data); err == nil {
+			out.Data.Dir = abs
+		}
+	}
+	if rep.Device != "" {
+		out.Precision = o.Device.Precision
+	}
+	if len(rep.Results) > 1 {
+		for _, r := range rep.Results {
+			out.Protocols = append(out.Protocols, r.Metrics)
+		}
+	}
+	return out
 }

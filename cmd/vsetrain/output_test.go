@@ -124,7 +124,8 @@ func TestEvalColours(t *testing.T) {
 		for line := range strings.Lines(run(true, true, "--compare", pair[0], pair[1], "--resamples", "50")) {
 			if m := compared.FindStringSubmatch(line); m != nil {
 				rows++
-				if a, b := number(t, m[2]), number(t, m[4]); (m[1] != "") != (a > b) || (m[3] != "") != (b > a) {
+				a, b := try.Get(strconv.ParseFloat(m[2], 64))(t), try.Get(strconv.ParseFloat(m[4], 64))(t)
+				if (m[1] != "") != (a > b) || (m[3] != "") != (b > a) {
 					t.Errorf("the better of %v and %v is not in bold: %q", a, b, line)
 				}
 			}
@@ -156,11 +157,6 @@ func TestComparisonFits(t *testing.T) {
 // compared is a row of a comparison: A and B, with the escape sequence in front of a bold one.
 var compared = regexp.MustCompile(`^\S.* {2,}(\x1b\[1m)?([0-9.]+)(?:\x1b\[0m)? +\x1b\[2m[0-9.]+ to [0-9.]+\x1b\[0m +` +
 	`(\x1b\[1m)?([0-9.]+)(?:\x1b\[0m)? +\x1b\[2m`)
-
-func number(t *testing.T, s string) float64 {
-	t.Helper()
-	return try.Get(strconv.ParseFloat(s, 64))(t)
-}
 
 func TestSweepProgress(t *testing.T) {
 	low, high := 31.25, 42.5
@@ -266,6 +262,28 @@ func TestDoctorWarnings(t *testing.T) {
 		}
 		if w := d.Warnings[0]; !strings.Contains(w.Problem, c.problem) || !strings.Contains(w.Remedy, c.remedy) {
 			t.Errorf("%s: got %q, %q; want %q, %q in them", c.name, w.Problem, w.Remedy, c.problem, c.remedy)
+		}
+	}
+}
+
+// An export is written beside the run or the file that it is of, and never into a run.
+func TestExportName(t *testing.T) {
+	work := t.TempDir()
+	t.Chdir(work)
+	for checkpoint, want := range map[string]string{
+		"runs/a":                                 "runs/a.pth.tar",
+		"runs/a/":                                "runs/a.pth.tar",
+		"runs/a.b-lr0.1":                         "runs/a.b-lr0.1.pth.tar",
+		"runs/a/checkpoints/last.safetensors":    "runs/a-last.pth.tar",
+		"runs/a/checkpoints/../checkpoints/x.pt": "runs/a-x.pth.tar",
+		"x.safetensors":                          "x.pth.tar",
+		"d/model.pth":                            "d/model.pth.tar",
+		"../x":                                   "../x.pth.tar",
+		".":                                      "../" + filepath.Base(work) + ".pth.tar",
+		"/abs/run":                               "/abs/run.pth.tar",
+	} {
+		if got := try.Get(exportName(filepath.FromSlash(checkpoint)))(t); filepath.ToSlash(got) != want {
+			t.Errorf("%s: %s, want %s", checkpoint, got, want)
 		}
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/system/mpi"
-	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 )
 
@@ -41,17 +40,19 @@ func ranksWorld(t *testing.T) string {
 	return ""
 }
 
-// trainLosses are the losses in the lines of metrics of a run.
-func trainLosses(t *testing.T, run string) (out []float64) {
+// stepLine is a line of metrics about a step.
+type stepLine struct {
+	Kind   string
+	Loss   float64
+	StepMS float64 `json:"step_ms"`
+}
+
+func stepLines(t *testing.T, run string) (out []stepLine) {
 	t.Helper()
-	for _, line := range runtest.Metrics(t, run) {
-		var l struct {
-			Kind string
-			Loss float64
-		}
-		try.Do(t, json.Unmarshal([]byte(line), &l))
-		if l.Kind == "train" {
-			out = append(out, l.Loss)
+	for line := range bytes.Lines(try.Get(os.ReadFile(filepath.Join(run, "metrics.jsonl")))(t)) {
+		var l stepLine
+		if try.Do(t, json.Unmarshal(line, &l)); l.Kind == "train" {
+			out = append(out, l)
 		}
 	}
 	return out
@@ -69,7 +70,7 @@ func TestProcs(t *testing.T) {
 	if code != exitInterrupted || strings.Count(out.String(), "the state is saved") != 1 {
 		t.Fatalf("exit code %d\n%s", code, &out)
 	}
-	if begun := trainLosses(t, run); len(begun) == 0 || len(begun) >= len(trainLosses(t, whole)) {
+	if begun := stepLines(t, run); len(begun) == 0 || len(begun) >= len(stepLines(t, whole)) {
 		t.Fatalf("%d steps before the signal", len(begun))
 	}
 	mustRun(t, dir, "train --resume --run r --procs 2")
@@ -90,19 +91,9 @@ func TestBesideNeighbours(t *testing.T) {
 		try.Do(t, os.RemoveAll(filepath.Join(dir, "r")))
 		mustRun(t, dir, "train --config c.yaml --run r --set data.dir=larger --set model.embed_dim=1024 --set "+
 			"train.batch=64 --set train.max_steps=30 --set train.val_step=0 --procs", procs)
-		var all []float64
-		metrics := try.Get(os.ReadFile(filepath.Join(dir, "r", "metrics.jsonl")))(t)
-		for line := range bytes.Lines(metrics) {
-			var l struct {
-				Step   int64
-				StepMS float64 `json:"step_ms"`
-			}
-			if try.Do(t, json.Unmarshal(line, &l)); l.Step > 5 && l.StepMS > 0 {
-				all = append(all, l.StepMS)
-			}
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
+		all := stepLines(t, filepath.Join(dir, "r"))[5:]
+		slices.SortFunc(all, func(a, b stepLine) int { return cmp.Compare(a.StepMS, b.StepMS) })
+		return all[len(all)/2].StepMS
 	}
 	failed := 0
 	for i := range 2 * *neighbours {
@@ -131,13 +122,13 @@ func TestBesideNeighbours(t *testing.T) {
 // nearWhole fails where the losses of a run are not the same as in one process, but for a share.
 func nearWhole(t *testing.T, share float64, run, whole string) {
 	t.Helper()
-	got, want := trainLosses(t, run), trainLosses(t, whole)
+	got, want := stepLines(t, run), stepLines(t, whole)
 	if len(got) == 0 || len(got) != len(want) {
 		t.Fatalf("%d losses, with one process %d", len(got), len(want))
 	}
 	for i, w := range want {
-		if math.Abs(got[i]-w) > share*w {
-			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
+		if math.Abs(got[i].Loss-w.Loss) > share*w.Loss {
+			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i].Loss, w.Loss)
 		}
 	}
 }

@@ -36,10 +36,7 @@ an interrupted sweep.
 
 Launcher local runs several trials at a time, each in a separate process with a share of the processors, or with a
 GPU. A terminal shows how many are done, the best result so far and the time left. slurm submits a job array, and a
-job that collects after it. kubernetes writes the manifest, and applies it with --apply.
-
-Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the running trials and end with exit code 75. A trial that fails is recorded
-with its error; the others continue, and the exit code is 1.`,
+job that collects after it. kubernetes writes the manifest, and applies it with --apply.`,
 		Example: `  vsetrain sweep run --config demo --workers 2
   vsetrain sweep run --config demo --launcher slurm --dry-run`,
 	})
@@ -176,4 +173,40 @@ func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error
 		a.Printf("next: vsetrain sweep collect --config %s\n", plan.Def.File)
 	}
 	return nil
+}
+
+type sweepWorkerOptions struct {
+	sweepFlags
+	Index   int    `flag:"index" default:"-1" min:"-1" usage:"train only this trial of the plan, from 0; -1 trains all"`
+	Threads int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
+	Job     string `flag:"job" arg:"NAME" empty:"none" usage:"NAME of the job, for status"`
+}
+
+func newCmdSweepWorker(a *app) *cobra.Command {
+	return a.command(&sweepWorkerOptions{}, &cobra.Command{
+		Use:   "worker",
+		Short: "Train the trials of a sweep, one of several workers",
+		Long: `Train one free trial after another until none is left. Any number of workers on
+any number of machines can share the folder of a sweep. --index trains only that
+trial of a grid or random search.`,
+		Example: `  vsetrain sweep worker --config demo
+  vsetrain sweep worker --config paper --index 3 --threads 8`,
+	})
+}
+
+func (o *sweepWorkerOptions) run(ctx context.Context, a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	if o.Index >= 0 && !plan.Indexed() {
+		return usagef("--index: with method %s, results decide which trials come next, so a worker takes any trial; "+
+			"leave it out", plan.Def.Method)
+	}
+	if o.Index >= len(plan.Trials) {
+		return usagef("--index %d: the sweep has trials 0 to %d", o.Index, len(plan.Trials)-1)
+	}
+	// The job sets the processors and GPUs.
+	plan.Def.Launch.Workers, plan.Def.Launch.Threads, plan.Def.Launch.GPUs = 1, o.Threads, nil
+	return work(ctx, a, plan, store, o.Index, o.Job)
 }

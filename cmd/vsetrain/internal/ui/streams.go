@@ -1,3 +1,4 @@
+// Package ui writes for people: colours, tables and progress bars on a terminal, plain lines everywhere else.
 package ui
 
 import (
