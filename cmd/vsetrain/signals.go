@@ -11,7 +11,7 @@ import (
 )
 
 // stopSignals are the signals at which a command saves its state and stops: Ctrl-C and SIGTERM; on Unix also SIGUSR1,
-// which batch systems send before they end a job, and SIGHUP, when the terminal closes, unless nohup ignores it.
+// which batch systems send before they end a job, and SIGHUP, when the terminal closes, unless it is ignored (nohup).
 func stopSignals() []os.Signal {
 	all := append([]os.Signal{syscall.SIGINT, syscall.SIGTERM}, batchSignals...)
 	if hangup != nil && !signal.Ignored(hangup) {

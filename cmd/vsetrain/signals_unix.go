@@ -16,7 +16,8 @@ var (
 	errClosedPipe = []error{syscall.EPIPE}
 )
 
-// leastFiles is the number of open files that the Go runtime and a command need.
+// leastFiles is the number of open files that the Go runtime and a command need. With almost none, the program ends
+// before main with a stack trace, because protocol buffers, which gorgonia imports, open the executable.
 const leastFiles = 16
 
 // checkLimits returns an error if the process may open too few files to run.

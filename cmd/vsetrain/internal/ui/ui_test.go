@@ -21,17 +21,17 @@ func streams(tty bool) (*Streams, *bytes.Buffer, *bytes.Buffer, *time.Time) {
 // A terminal gets lines that fit, files the whole lines; columns without text can be left out. A cell is painted
 // without its padding, also where the line is cut; pipes and NO_COLOR get plain text.
 func TestTable(t *testing.T) {
-	const plain = "name     A    B  note\né     12.5  9.0  a note\nb\n"
+	const plain = "name      A    B  note\né      12.5  9.0  a note\nb     100.5\n"
 	for _, c := range []struct {
 		tty, colour bool
 		width       int
 		want        string
 	}{
-		{true, true, 80, "\x1b[1mname     A    B  note\x1b[0m\né     \x1b[1m12.5\x1b[0m  \x1b[2m9.0\x1b[0m  a note\nb\n"},
-		{true, true, 15, "\x1b[1mname     A    …\x1b[0m\né     \x1b[1m12.5\x1b[0m  \x1b[2m9.…\x1b[0m\nb\n"},
-		{true, true, 17, "\x1b[1mname     A    B …\x1b[0m\né     \x1b[1m12.5\x1b[0m  \x1b[2m9.0\x1b[0m …\nb\n"},
-		{true, true, 9, "\x1b[1mname    …\x1b[0m\né     \x1b[1m12…\x1b[0m\nb\n"},
-		{true, false, 9, "name    …\né     12…\nb\n"},
+		{true, true, 80, "\x1b[1mname      A    B  note\x1b[0m\n\x1b[2mé\x1b[0m      \x1b[1m12.5\x1b[0m  9.0  a note\n" +
+			"b     100.5\n"},
+		{true, true, 11, "\x1b[1mname      …\x1b[0m\n\x1b[2mé\x1b[0m      \x1b[1m12.…\x1b[0m\nb     100.5\n"},
+		{true, true, 12, "\x1b[1mname      A…\x1b[0m\n\x1b[2mé\x1b[0m      \x1b[1m12.5\x1b[0m…\nb     100.5\n"},
+		{true, false, 9, "name    …\né      1…\nb     10…\n"},
 		{true, false, 80, plain},
 		{false, true, 9, plain},
 	} {
@@ -39,9 +39,9 @@ func TestTable(t *testing.T) {
 		s.Color, s.Size = c.colour, func() int { return c.width }
 		table := NewTable("name", "where", ">A", ">B", "note")
 		table.Row("é", "", "12.5", "9.0", "a note")
+		table.Style(Faint, 0)
 		table.Style(Bold, 2)
-		table.Style(Faint, 3)
-		table.Row("b")
+		table.Row("b", "", "100.5")
 		table.DropEmpty()
 		table.Write(s)
 		if out.String() != c.want {
