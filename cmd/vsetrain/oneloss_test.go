@@ -95,8 +95,8 @@ func TestALossIsOneFile(t *testing.T) {
 	train := func(fails bool, loss, more string) string {
 		t.Helper()
 		return program(fails, "train --config vsepp/f8k-"+loss+" --run "+loss+" --set data.dir=world --set "+
-			"model.embed_dim=16 --set model.word_dim=8 --set train.batch=16 --set train.log_step=1 --set train.epochs=1 "+
-			"--set "+more)
+			"model.embed_dim=16 --set model.word_dim=8 --set train.batch=16 --set train.log_step=1 --set "+
+			"train.epochs=1 --set "+more)
 	}
 	losses := func(run string) (all []float64) {
 		metrics := try.Get(os.ReadFile(filepath.Join(dir, run, "metrics.jsonl")))(t)

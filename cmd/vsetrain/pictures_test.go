@@ -235,4 +235,5 @@ func inWorld(t *testing.T) {
 	saying(t, trainSmall+"data.dir=w --run runs/a")
 }
 
-const trainSmall = "train --set model.embed_dim=8 --set model.word_dim=4 --set train.batch=20 --set train.epochs=1 --set "
+const trainSmall = "train --set model.embed_dim=8 --set model.word_dim=4 --set train.batch=20 " +
+	"--set train.epochs=1 --set "

@@ -88,7 +88,8 @@ func existingVectors(path string) (*semantic.Sidecar, error) {
 
 // replaceVectors is the error for vectors that would be replaced.
 func replaceVectors(path string, was *semantic.Sidecar, by string) error {
-	return fmt.Errorf("%s holds %s; use --force to replace them with %s, or name another file with --out", path, was, by)
+	return fmt.Errorf("%s holds %s; use --force to replace them with %s, or name another file with --out", path, was,
+		by)
 }
 
 // subspaceText describes the largest angle between the subspace and the exact one, in radians; 0 means that they are

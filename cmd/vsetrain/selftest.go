@@ -131,8 +131,8 @@ func (r *selftestReport) each(x selftest.Result) {
 	}
 }
 
-// end prints the result of a selftest that ended with err, or returns why it failed. A whole selftest must have launched
-// every kernel that this machine starts.
+// end prints the result of a selftest that ended with err, or returns why it failed. A whole selftest must have
+// launched every kernel that this machine starts.
 func (r *selftestReport) end(err error) error {
 	o, a := r.options, r.app
 	tests, whole := len(r.Results), len(o.Families) == 0 && len(o.Variants) == 0

@@ -28,8 +28,8 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// saving is interruptible for a command that saves its state. A closed pipe at its output, as in train | head, counts as
-// a signal. A further Ctrl-C calls abandon, which reports what is not saved, and ends the program. Other further
+// saving is interruptible for a command that saves its state. A closed pipe at its output, as in train | head, counts
+// as a signal. A further Ctrl-C calls abandon, which reports what is not saved, and ends the program. Other further
 // signals, such as a second SIGHUP from a closed terminal, are ignored.
 func (a *app) saving(ctx context.Context, abandon func()) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)

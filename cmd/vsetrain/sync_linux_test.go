@@ -26,8 +26,8 @@ func TestNamesOfARunAreSynced(t *testing.T) {
 	if out, err := exec.Command(strace, "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("strace cannot trace here: %s", out)
 	}
-	c := exec.Command(strace, strings.Fields("-f -y -o trace -e trace=mkdirat,openat,fsync,renameat,renameat2,rename -- "+
-		*program+" train --config c.yaml --run made/run")...)
+	const trace = "-f -y -o trace -e trace=mkdirat,openat,fsync,renameat,renameat2,rename -- "
+	c := exec.Command(strace, strings.Fields(trace+*program+" train --config c.yaml --run made/run")...)
 	c.Dir = dir
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

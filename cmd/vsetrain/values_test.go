@@ -67,7 +67,6 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 		"YAML": func(s string) (uint64, error) {
 			return load(config.Request{File: write("c.yaml", "seed: "+s+"\n")})
 		},
-		"a flag":           func(s string) (uint64, error) { return flag("world.seed", "data", "synth", "x", "--seed="+s) },
 		"a list of a flag": func(s string) (uint64, error) { return flag("seeds", "train", "--seeds=999999,"+s) },
 		"a list of a sweep": func(s string) (uint64, error) {
 			d, err := sweep.Load(write("s.yaml", "base: demo\nseeds: [999999, "+s+"]\n"))
@@ -76,6 +75,7 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 			}
 			return d.Seeds[1], nil
 		},
+		"a flag": func(s string) (uint64, error) { return flag("world.seed", "data", "synth", "x", "--seed="+s) },
 		"an axis": func(s string) (uint64, error) {
 			d, err := sweep.Load(write("s.yaml", "base: demo\nmethod: random\ntrials: "+s+
 				"\naxes: [{param: optim.lr, values: [1e-3, 1e-4]}]\n"))
@@ -132,17 +132,17 @@ func TestExitCodes(t *testing.T) {
 		exitUsage: `
 			nothing; --nothing; help trian; data nothing; version x; completion nothing; help data nothing; train;
 			train -c demoo; train -c bad.yaml; train --set sed=7; train --quiet --verbose -c demo;
-			train -c demo --procs 0; train -c demo --seeds 010; train -c folder; train --set run.dir=${HOME}/x; lr-range;
-			sweep plan --config dmo; sweep run --config dmo; sweep status --config dmo; sweep collect --config dmo;
-			sweep worker --config dmo; sweep plan --config bad.yaml; config list nothing; config show nothing;
-			config show --set seed=08; serve; serve r --listen 18432; serve r --max-k 0; serve r --timeout 5; view;
-			view folder --listen 18432; eval; eval r --protocol nothing; eval r --batch 010; search; search r;
-			search r dog --k 0; embed; embed r --of nothing --out x.npy; report --format nothing; bench -c nothing;
-			mine r --rho 2 --out m.safetensors; export; import; average a; track; verify; man; selftest --family nothing;
-			data synth; data synth w --train 010; data convert; data extract; data fold; data remove; data noise;
-			data noise w --fraction 2 --out n.npy; data check a b; precompute-svd --k 0; precompute-bert; launch slurm;
-			launch slurm --nodes 0 -- train --config demo; launch slurm -- train --nothing;
-			launch kubernetes -- train demo; quickstart a b`,
+			train -c demo --procs 0; train -c demo --seeds 010; train -c folder; train --set run.dir=${HOME}/x;
+			lr-range; sweep plan --config dmo; sweep run --config dmo; sweep status --config dmo;
+			sweep collect --config dmo; sweep worker --config dmo; sweep plan --config bad.yaml; config list nothing;
+			config show nothing; config show --set seed=08; serve; serve r --listen 18432; serve r --max-k 0;
+			serve r --timeout 5; view; view folder --listen 18432; eval; eval r --protocol nothing; eval r --batch 010;
+			search; search r; search r dog --k 0; embed; embed r --of nothing --out x.npy; report --format nothing;
+			bench -c nothing; mine r --rho 2 --out m.safetensors; export; import; average a; track; verify; man;
+			selftest --family nothing; data synth; data synth w --train 010; data convert; data extract; data fold;
+			data remove; data noise; data noise w --fraction 2 --out n.npy; data check a b; precompute-svd --k 0;
+			precompute-bert; launch slurm; launch slurm --nodes 0 -- train --config demo;
+			launch slurm -- train --nothing; launch kubernetes -- train demo; quickstart a b`,
 		exitFailure: `
 			train --set data.dir=nothing; train --resume --run nothing; eval nothing; search nothing/run dog;
 			embed nothing --of images --out x.npy; report nothing; export nothing; import nothing.pth;

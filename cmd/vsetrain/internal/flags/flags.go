@@ -15,13 +15,13 @@
 //	hidden:"yes"         the help leaves it out
 //	default:"20"         its default; otherwise the value of the field
 //	once:"yes"           a list may not repeat an item
-//	args:"DIR"           the field takes the argument of the command, a list all arguments; optional:"yes" also accepts
-//	                     no argument, otherwise missing:"..." is the error
+//	args:"DIR"           the field takes the argument of the command, a list all arguments; optional:"yes" accepts no
+//	                     argument too, otherwise missing:"..." is the error
 //
 // and a field that is a struct
 //
 //	group:"Device"       the heading of its flags
-//	flags:"gpu=index"    NAME=KEY: flags that are fields of a struct of package options, with their type, check and help
+//	flags:"gpu=index"    NAME=KEY: flags that are fields of a struct of package options, with type, check and help
 //	alias:"seed=seed"    NAME=KEY: flags that set a key of the configuration, for the field Aliases of the struct
 package flags
 

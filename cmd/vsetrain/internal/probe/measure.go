@@ -31,8 +31,8 @@ func Free(dir string) (int64, error) {
 }
 
 // MeasureDisk writes a temporary file of at most 128 MB into dir for about d, reads it back, and removes it. The writes
-// reach the disk (fsync after every 8 MB), and the reads bypass the page cache. It measures nothing if less than 1 GB is
-// free.
+// reach the disk (fsync after every 8 MB), and the reads bypass the page cache. With less than 1 GB free it measures
+// nothing.
 func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 	if n, err := Free(dir); err != nil || n > 0 && n < diskReserve {
 		return disk, err

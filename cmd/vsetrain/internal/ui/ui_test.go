@@ -27,8 +27,8 @@ func TestTable(t *testing.T) {
 		width       int
 		want        string
 	}{
-		{true, true, 80, "\x1b[1mname      A    B  note\x1b[0m\n\x1b[2mé\x1b[0m      \x1b[1m12.5\x1b[0m  9.0  a note\n" +
-			"b     100.5\n"},
+		{true, true, 80, "\x1b[1mname      A    B  note\x1b[0m\n" +
+			"\x1b[2mé\x1b[0m      \x1b[1m12.5\x1b[0m  9.0  a note\nb     100.5\n"},
 		{true, true, 11, "\x1b[1mname      …\x1b[0m\n\x1b[2mé\x1b[0m      \x1b[1m12.…\x1b[0m\nb     100.5\n"},
 		{true, true, 12, "\x1b[1mname      A…\x1b[0m\n\x1b[2mé\x1b[0m      \x1b[1m12.5\x1b[0m…\nb     100.5\n"},
 		{true, false, 9, "name    …\né      1…\nb     10…\n"},
