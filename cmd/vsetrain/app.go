@@ -24,15 +24,13 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // wrong command line or configuration
-	// exitInterrupted: a signal or a closed pipe ended the command after its state was saved; the same command
-	// continues.
+	// A signal or a closed pipe ended the command, which saved its state; the same command continues.
 	exitInterrupted = sweep.ExitInterrupted
-	// exitCtrlC: a signal to stop ended a command that saves no state, or a second Ctrl-C one that does; the shell's
-	// code for SIGINT.
+	// A signal ended a command that saves no state, or a second Ctrl-C one that does: the shell's code for SIGINT.
 	exitCtrlC = 130
 )
 
-// app is what every command may use of the outside world.
+// app gives commands access to the outside world.
 type app struct {
 	*ui.Streams
 	Environ []string // "NAME=value"
@@ -40,7 +38,7 @@ type app struct {
 
 	unlocked sync.Once // the warning of noLocks
 
-	// runF stands in for every command in tests of arguments and flags: it sees what they gave, and nothing runs.
+	// runF, if set, receives the options of a command instead of running it.
 	runF func(command) error
 }
 
@@ -54,41 +52,39 @@ func (a *app) run(args []string) int {
 		cmd, err = root.ExecuteC()
 	}
 	if err == nil {
-		if err = out.Err("standard output"); err == nil {
-			return exitOK
-		}
-		a.Errorf("%v", err)
-		return exitFailure
+		a.started = true
+		err = out.Err("standard output")
 	}
+	text, code := messageOf(err), exitFailure
 	var usage *usageError
 	var bad *config.Error
 	var mistake *config.Mistake
 	var coded *codedError
 	var logged *loggedError
-	text := messageOf(err)
 	switch {
+	case err == nil:
+		return exitOK
 	case errors.As(err, &logged):
 		return exitFailure
 	case errors.As(err, &coded):
-		a.Errorf("%s", text)
-		return coded.code
-	case errors.Is(err, context.Canceled): // contexts end by signals alone
-		a.Errorf("interrupted")
-		return exitCtrlC
+		code = coded.code
+	case errors.Is(err, context.Canceled): // only signals cancel contexts
+		text, code = "interrupted", exitCtrlC
 	case errors.As(err, &bad), errors.As(err, &mistake):
-		a.Errorf("%s", text)
-		return exitUsage
+		code = exitUsage
 	case errors.As(err, &usage), !a.started:
-		a.Errorf("%s\nsee %s --help", text, cmd.CommandPath())
-		return exitUsage
+		text, code = text+"\nsee "+cmd.CommandPath()+" --help", exitUsage
 	}
 	a.Errorf("%s", text)
-	return exitFailure
+	return code
 }
 
-// messageOf is an error as it is printed. Where a path of the system is missing it says where that was looked for and
-// what may be meant, without the name of a system call.
+// messageOf returns the message of an error. For a path that does not exist it says where the path was looked for and
+// which path may be meant, without the name of a system call.
 func messageOf(err error) string {
+	if err == nil {
+		return ""
+	}
 	text := err.Error()
 	if e, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(e.Err, fs.ErrNotExist) &&
 		slices.Contains([]string{"open", "stat", "lstat", "CreateFile", "GetFileAttributesEx"}, e.Op) {
@@ -107,43 +103,41 @@ func (a *app) root(args []string) *cobra.Command {
 	return root
 }
 
-// loggedError is an error that a log has already.
+// loggedError is an error that is in the log already.
 type loggedError struct{ error }
 
-// usageError is a command line that cannot be carried out.
-type usageError struct{ text string }
+// usageError is an error of the command line.
+type usageError struct{ error }
 
-// Error implements error.
-func (e *usageError) Error() string { return e.text }
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
+// asUsage makes an error a usageError, and keeps nil.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
 }
 
-// command is the options of a command, as its arguments and flags gave them.
+// command is the options of a command, with the values of its arguments and flags.
 type command interface {
 	run(ctx context.Context, a *app) error
 }
 
-// command returns a command whose flags and arguments are declared by the tags of its options (package flags); words
-// are what some flags accept.
+// command returns a command whose flags and arguments are declared by the tags of its options (package flags).
 func (a *app) command(o command, c *cobra.Command, words ...flags.Words) *cobra.Command {
 	set := flags.Add(c, o, words...)
-	if x, ok := o.(interface{ extend(*cobra.Command) }); ok {
+	switch x := o.(type) {
+	case interface{ extend(*cobra.Command) }:
 		x.extend(c)
-	} else if x, ok := o.(interface {
+	case interface {
 		arguments(*cobra.Command, []string) error
-	}); ok {
+	}:
 		c.Args = x.arguments
-	} else {
+	default:
 		c.Args = set.Args(noArgs)
 	}
-	c.PreRunE = func(*cobra.Command, []string) error {
-		if err := set.Check(); err != nil {
-			return usagef("%v", err)
-		}
-		return nil
-	}
+	c.PreRunE = func(*cobra.Command, []string) error { return asUsage(set.Check()) }
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o, ok := o.(interface{ check(*app) error }); ok {
 			if err := o.check(a); err != nil {
@@ -163,7 +157,7 @@ func (a *app) command(o command, c *cobra.Command, words ...flags.Words) *cobra.
 	return c
 }
 
-// watch makes every command below c note that its arguments were accepted, which tells usage errors from failures.
+// watch makes every command below c record that its arguments were accepted: errors before are usage errors.
 func (a *app) watch(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.watch(sub)
@@ -186,7 +180,7 @@ func (a *app) watch(c *cobra.Command) {
 	}
 }
 
-// noLocks writes without locks (run.lock), and says once what that means.
+// noLocks makes runs write without locks (run.lock), with one warning.
 func (a *app) noLocks() {
 	runfs.NoLocks(func(path string) {
 		a.unlocked.Do(func() {
@@ -196,7 +190,7 @@ func (a *app) noLocks() {
 	})
 }
 
-// group makes c a command that only holds others: alone it prints its help, an unknown subcommand is an error.
+// group makes c a command that only has subcommands: alone it prints its help.
 func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.AddCommand(subs...)
 	c.Args = cobra.ArbitraryArgs
@@ -209,7 +203,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// getenv returns a variable of the environment, "" where it is not set.
+// getenv returns a variable of the environment, "" if it is not set.
 func (a *app) getenv(name string) string {
 	for _, e := range a.Environ {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -219,5 +213,26 @@ func (a *app) getenv(name string) string {
 	return ""
 }
 
-// warn tells a person what to know while the command continues.
 func (a *app) warn(err error) { a.Warnf("%v", err) }
+
+// phases shows a progress bar for each phase of a job.
+type phases struct {
+	app  *app
+	name string
+	bar  *ui.Progress
+}
+
+// show reports that done of total parts of a phase are finished.
+func (s *phases) show(phase string, done, total int) {
+	if s.bar == nil || phase != s.name {
+		s.close()
+		// The parts that are finished at the first call do not count for the speed.
+		s.name, s.bar = phase, s.app.NewProgress(phase, int64(done), int64(total))
+	}
+	s.bar.Set(int64(done), "")
+}
+
+func (s *phases) close() {
+	s.bar.Close()
+	s.bar = nil
+}

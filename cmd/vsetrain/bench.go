@@ -1,19 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/run/bench"
+	"vsetrain/internal/run/config"
 	"vsetrain/loss"
 )
 
@@ -23,14 +28,14 @@ type benchOptions struct {
 	Warmup       int  `flag:"warmup" default:"3" min:"0" usage:"steps to run before timing"`
 	JSON         bool `flag:"json" usage:"print one JSON line"`
 	benchBatches `group:"Batches"`
-	benchKernels `group:"Kernels"`
+	Profile      bool `flag:"profile" usage:"time every kernel of a step, and show what it moves and computes" group:"Kernels"`
 	benchSamples `group:"Computation time"`
 	cpuProfile   `group:"CPU profile"`
 
 	request bench.Request
 }
 
-// benchBatches say what is in the batches.
+// benchBatches describes the batches.
 type benchBatches struct {
 	WithData bool   `flag:"with-data" usage:"take batches from the configuration's data set"`
 	Stream   bool   `flag:"stream" usage:"send the features of synthetic batches to the GPU in every step, instead of keeping them there"`
@@ -40,7 +45,7 @@ type benchBatches struct {
 	Lengths  string `flag:"lengths" arg:"N|FILE" not:"with-data" usage:"words in every caption, including <start> and <end>, or a FILE of captions to draw lengths from; by default as in Flickr30K"`
 }
 
-// captionLengths are the lengths of synthetic captions that --lengths asks for; nil if it does not.
+// captionLengths returns the lengths of synthetic captions that --lengths asks for, nil without --lengths.
 func (o *benchBatches) captionLengths(a *app) (lengths []int32, err error) {
 	const shortest, longest = 3, 1024
 	if o.Lengths == "" {
@@ -72,12 +77,7 @@ func (o *benchBatches) captionLengths(a *app) (lengths []int32, err error) {
 	return lengths, nil
 }
 
-// benchKernels say what is told of the kernels.
-type benchKernels struct {
-	Profile bool `flag:"profile" usage:"time every kernel of a step, and show what it moves and computes"`
-}
-
-// benchSamples measure time over the number of samples.
+// benchSamples measures computation time over the number of samples.
 type benchSamples struct {
 	Samples    string   `flag:"samples" arg:"FILE" usage:"time epochs over growing subsets of the data set, into FILE"`
 	Losses     []string `flag:"losses" list:"," key:"loss.name" usage:"losses that --samples compares"`
@@ -85,7 +85,6 @@ type benchSamples struct {
 	StepImages int      `flag:"step-images" min:"0" with:"samples" usage:"images that each subset adds to the one before; 0 divides all images evenly"`
 }
 
-// Defaults implements flags.Defaulter.
 func (o *benchSamples) Defaults() { o.Losses = loss.Compared() }
 
 func newCmdBench(a *app) *cobra.Command {
@@ -191,4 +190,66 @@ func dataWait(r bench.Report) string {
 		return "not measured: batches are synthetic (--with-data measures it)"
 	}
 	return fmt.Sprintf("%.2f ms, %.2f %% of the step", r.DataWaitMS, 100*r.DataWaitMS/(r.StepMS.Median+r.DataWaitMS))
+}
+
+// runSamples measures computation time over the number of samples.
+func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resolved) error {
+	if err := canWrite(o.Samples); err != nil {
+		return err
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	bars := phases{app: a}
+	r, err := bench.Samples(ctx, bench.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"),
+		Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets, StepImages: o.StepImages, Now: a.Now,
+		Progress: bars.show})
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.WriteFile(o.Samples, indented(r)); err != nil {
+		return err
+	}
+	_, t := report.Timing(&r)
+	a.Print(t.Text(nil))
+	a.Printf("\n%s: draw it with 'vsetrain report --timing %s --html times.html'\n", o.Samples, o.Samples)
+	return nil
+}
+
+// runProfile prints where the time of a step goes. scripts/gpu-check-steps.sh reads its tables.
+func (o *benchOptions) runProfile(ctx context.Context, a *app, bars *phases) error {
+	p, err := bench.Profile(ctx, o.request)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return json.NewEncoder(a.Raw()).Encode(p)
+	}
+	c := o.request.Config
+	a.Printf("%s, loss %s, batch %d, %s: a training step on %s\n\n", c.Model.Network, c.Loss.Name, c.Train.Batch,
+		c.Device.Precision, p.Device)
+	w := tabwriter.NewWriter(a.Raw(), 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "kernel\tcalls\tMB\tGFLOP\t% of limit\tms\t")
+	for _, k := range append(p.Kernels, p.Sum) {
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.3f\t%.0f\t%.3f\t\n", k.Name, k.Calls, k.Bytes/1e6, k.Flop/1e9,
+			100*k.Share, k.MS)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(p.Launches) > 0 {
+		fmt.Fprintln(w, "\nkernel of the GPU\tcalls\tfor\tus each\t% of sum\tms\t")
+		for _, l := range p.Launches {
+			fmt.Fprintf(w, "%s\t%d\t%s\t%.1f\t%.1f\t%.3f\t\n", l.Name, l.Calls, cmp.Or(l.Kernel, "-"),
+				1e3*l.MS/float64(max(1, l.Calls)), 100*l.MS/p.Sum.MS, l.MS)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	a.Printf("\nThe step took %.1f ms, mean of %d. MB counts the values that a kernel is given, GFLOP the arithmetic "+
+		"of its\nproducts. The limits were measured before: %.0f GB/s of memory copied, %.0f GFLOP/s of a large "+
+		"product.\n", p.StepMS, o.Steps, p.Memory/1e9, p.Products/1e9)
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,7 @@ of LSEH. --parts lists the files that presets are made of, for extends: in your 
 	}, flags.Words{"network": models.NamesWhere(func(models.Traits) bool { return true })})
 }
 
-// presetLine is a preset with the settings that tell it from others.
+// presetLine is a preset with the settings that distinguish it from others.
 type presetLine struct {
 	Name      string  `json:"preset"`
 	Network   string  `json:"network"`
@@ -60,7 +61,7 @@ type presetLine struct {
 	Source    string  `json:"source"`
 }
 
-// text is the line as words choose it.
+// text is the text that WORDs are looked for in.
 func (l *presetLine) text() string {
 	return strings.ToLower(strings.Join([]string{l.Name, l.Network, l.Encoder, l.Data, l.Loss}, " "))
 }
@@ -87,12 +88,10 @@ func (o *configListOptions) run(_ context.Context, a *app) error {
 			len(config.Presets()))
 	}
 	t := ui.NewTable("preset", "network", "text encoder", "data", "loss", ">lr", "decays", ">warm-up", ">epochs",
-		">batch",
-		"source")
+		">batch", "source")
 	for _, l := range lines {
 		t.Row(l.Name, l.Network, l.Encoder, l.Data, l.Loss, strconv.FormatFloat(l.LR, 'f', -1, 64), l.decays(),
-			strconv.Itoa(l.Warmup),
-			strconv.Itoa(l.Epochs), strconv.Itoa(l.Batch), l.Source)
+			strconv.Itoa(l.Warmup), strconv.Itoa(l.Epochs), strconv.Itoa(l.Batch), l.Source)
 	}
 	t.Write(a.Streams)
 	a.Printf("%s; vsetrain config show --config NAME prints all settings of one\n", ui.Count(len(lines), "preset"))
@@ -111,7 +110,7 @@ func lineOf(p *config.Preset) (presetLine, error) {
 		Source: p.Source}, nil
 }
 
-// decays says after which epochs the learning rate falls.
+// decays tells after which epochs the learning rate falls.
 func (l *presetLine) decays() string {
 	switch {
 	case l.LRUpdate == 0:
@@ -124,19 +123,14 @@ func (l *presetLine) decays() string {
 	return fmt.Sprintf("at %d", l.LRUpdate)
 }
 
-// chooses reports whether the flags leave a preset in.
+// chooses reports whether a preset matches the flags.
 func (o *configListOptions) chooses(l *presetLine) bool {
 	return (o.Network == "" || o.Network == l.Network) && (o.Data == "" || o.Data == l.Data) &&
 		(o.Loss == "" || o.Loss == l.Loss || strings.TrimRight(l.Loss, "12") == o.Loss)
 }
 
 func hasAll(text string, words []string) bool {
-	for _, w := range words {
-		if !strings.Contains(text, strings.ToLower(w)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) })
 }
 
 func (o *configListOptions) parts(a *app) error {

@@ -11,13 +11,12 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// cpuProfile is the flag of the commands that compute for long.
+// cpuProfile is a flag of commands that compute for long.
 type cpuProfile struct {
 	CPUProfile string `flag:"cpuprofile" arg:"FILE" usage:"write a CPU profile of this process, not of other ranks, to FILE, for go tool pprof"`
 }
 
-// profiled calls run. The profile is written when it ends, also with an error or by a signal; it replaces a profile and
-// no other file.
+// profiled calls run and writes its profile, also after an error or a signal. It replaces only a profile.
 func (p cpuProfile) profiled(run func() error) error {
 	if p.CPUProfile == "" {
 		return run()

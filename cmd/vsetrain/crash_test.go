@@ -14,11 +14,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/verify"
 	"vsetrain/lab/crash"
@@ -35,11 +32,10 @@ var noGPU = []string{"VSETRAIN_CUDA_DRIVER=none", "VSETRAIN_CUBLAS=none"}
 func inProcess(ask []string, words ...string) (int, string) {
 	c := &conversation{ask: ask, answers: make(chan struct{}, len(ask)), ended: make(chan struct{})}
 	defer close(c.ended)
-	a := &app{Streams: &ui.Streams{In: c, Out: c, Err: c, Width: 80, Now: time.Now}, Environ: noGPU}
+	a := newApp(c, c)
+	a.In, a.Environ = c, noGPU
 	code := a.run(words)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return code, c.out.String()
+	return code, c.String()
 }
 
 // answered is how an answer begins.
@@ -50,8 +46,7 @@ type conversation struct {
 	ask            []string
 	asked          int
 	answers, ended chan struct{}
-	mu             sync.Mutex
-	out            bytes.Buffer
+	safeBuffer
 }
 
 // Read returns a request, which is shorter than what anybody reads at once.
@@ -71,12 +66,14 @@ func (c *conversation) Read(b []byte) (int, error) {
 
 // Write takes an answer, or what is said besides.
 func (c *conversation) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range min(bytes.Count(b, []byte(answered)), cap(c.answers)-len(c.answers)) {
-		c.answers <- struct{}{}
+	n, err := c.safeBuffer.Write(b)
+	for range bytes.Count(b, []byte(answered)) {
+		select {
+		case c.answers <- struct{}{}:
+		default:
+		}
 	}
-	return c.out.Write(b)
+	return n, err
 }
 
 // mustInProcess is inProcess for what cannot fail. Commands are separated by ";".

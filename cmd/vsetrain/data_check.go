@@ -141,7 +141,7 @@ func writeReport(a *app, r *data.Report) {
 	}
 }
 
-// perImage is the number of captions of an image, or the smallest and the largest.
+// perImage returns the number of captions of an image, or the range of the numbers.
 func perImage(s data.SplitReport) string {
 	if s.FewestCaptions == s.MostCaptions {
 		return strconv.Itoa(s.MostCaptions)
@@ -150,22 +150,15 @@ func perImage(s data.SplitReport) string {
 }
 
 func shapeText(shape []int) string {
-	parts := make([]string, len(shape))
-	for i, n := range shape {
-		parts[i] = strconv.Itoa(n)
-	}
-	return strings.Join(parts, " x ")
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", " x ")
 }
 
-// typeText writes a type of features as --dtype does, the others as NumPy.
+// typeText returns the name of a type of features as --dtype spells it, NumPy's name for others.
 func typeText(d npy.DType) string {
-	switch d {
-	case npy.F16:
-		return "f16"
-	case npy.F32:
-		return "f32"
-	case npy.F64:
-		return "f64"
+	for name, t := range dtypes {
+		if t == d {
+			return name
+		}
 	}
 	return d.Name()
 }

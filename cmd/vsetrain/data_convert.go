@@ -19,7 +19,7 @@ import (
 type dataConvertOptions struct {
 	convert.Options
 	Formats []*convert.Format
-	given   func(func(*pflag.Flag)) // visits the flags that were given
+	given   func(func(*pflag.Flag)) // calls a function for each flag that was given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
@@ -56,7 +56,7 @@ padding. If an image has a broken record and a whole one, the whole one is used.
 	})
 }
 
-// More returns the options that one format alone has.
+// More returns the options of single formats.
 func (o *dataConvertOptions) More() (own []any) {
 	for _, f := range o.Formats {
 		if f.Own != nil {
@@ -78,8 +78,8 @@ func (o *dataConvertOptions) run(_ context.Context, a *app) error {
 		return err
 	}
 	if format.Check != nil {
-		if err := check(format.Check()); err != nil {
-			return err
+		if err := format.Check(); err != nil {
+			return asUsage(err)
 		}
 	}
 	o.In = a.In
@@ -97,7 +97,7 @@ func (o *dataConvertOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// format returns what the sources are, and refuses flags that are not for it.
+// format returns the format of the sources, and an error for flags of other formats.
 func (o *dataConvertOptions) format() (*convert.Format, error) {
 	first := o.Sources[0]
 	kind := strings.ToLower(filepath.Ext(first))
@@ -123,7 +123,7 @@ func (o *dataConvertOptions) format() (*convert.Format, error) {
 				single = append(single, f.Kind)
 			}
 		}
-		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: expected %s, or one %s", strings.Join(o.Sources, " "),
+		return nil, asUsage(regular.Explain(fmt.Errorf("%s: expected %s, or one %s", strings.Join(o.Sources, " "),
 			strings.Join(parts, ", "), strings.Join(single, " or ")), first))
 	}
 	format := o.Formats[at]
@@ -141,7 +141,7 @@ func (o *dataConvertOptions) format() (*convert.Format, error) {
 	return format, misused
 }
 
-// checkOut returns an error where --out names a folder and a file is written, or the other way round.
+// checkOut returns an error if --out names a folder for a format that writes a file, or the other way round.
 func (o *dataConvertOptions) checkOut(source string, file bool) error {
 	info, err := os.Stat(o.Out)
 	there := err == nil
@@ -159,23 +159,7 @@ func (o *dataConvertOptions) checkOut(source string, file bool) error {
 	return nil
 }
 
-// check turns an error about options into a usage error.
-func check(err error) error {
-	if err == nil {
-		return nil
-	}
-	return usagef("%v", err)
-}
-
-// unused says how many images went into no split, nothing where all did.
-func unused(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %d of them in no split", n)
-}
-
-// shownImages is how many images are named where many are told of.
+// shownImages is the number of images that are named of a longer list.
 const shownImages = 10
 
 func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
@@ -188,7 +172,11 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 		}
 	}
 	if len(r.Rows) > 0 {
-		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
+		unused := ""
+		if r.Unused > 0 {
+			unused = fmt.Sprintf(", %d of them in no split", r.Unused)
+		}
+		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused)
 	}
 	if r.Padded+r.Cut > 0 {
 		a.Printf("%d images padded with zeros, %d cut\n", r.Padded, r.Cut)
@@ -196,17 +184,13 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 	if r.Padded > 0 {
 		a.Printf("{split}_lengths.npy has the number of regions of each image\n")
 	}
-	for i, d := range r.Duplicates {
-		if i == shownImages {
-			a.Printf("%d more records left out\n", len(r.Duplicates)-i)
-			break
-		}
+	for _, d := range r.Duplicates[:min(shownImages, len(r.Duplicates))] {
 		a.Printf("image %s: took the record at %s, left out the one at %s: %s\n", d.ID, d.Kept, d.Left, d.Why)
 	}
-	for i, b := range r.Broken {
-		if i == shownImages {
-			break
-		}
+	if more := len(r.Duplicates) - shownImages; more > 0 {
+		a.Printf("%d more records left out\n", more)
+	}
+	for _, b := range r.Broken[:min(shownImages, len(r.Broken))] {
 		a.Printf("left out: %v\n", b)
 	}
 	if n := len(r.Broken); n > 0 {

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
-	"vsetrain/internal/files/regular"
 )
 
 type dataRemoveOptions struct {
@@ -31,7 +27,7 @@ func newCmdDataRemove(a *app) *cobra.Command {
 them, or none if an id is unknown.
 
 The feature file does not change: {split}_changes.bin records what was removed, and every command reads both. A
-server that watches the split, or receives SIGHUP, no longer finds the images. Ids that were removed before are
+server that watches the split, or receives SIGHUP, stops finding the images. Ids that were removed before are
 skipped, so the command can be repeated after a failure.
 
 'vsetrain data extract --add' adds pictures; 'vsetrain data fold' writes files without the removed images.`,
@@ -46,20 +42,15 @@ func (o *dataRemoveOptions) run(ctx context.Context, a *app) error {
 		return usagef("expected ids of images, or --ids FILE")
 	}
 	if o.File != "" {
-		in := a.In
-		if o.File != "-" {
-			f, err := os.Open(o.File)
-			if err != nil {
-				return fmt.Errorf("ids: %w", err)
-			}
-			defer f.Close()
-			in = f
-		}
-		more, err := idLines(in)
+		lines, err := readLines(a.In, "ids", o.File)
 		if err != nil {
-			return fmt.Errorf("%s: %w", nameOfInput(o.File), err)
+			return err
 		}
-		ids = append(ids, more...)
+		for _, line := range lines {
+			if id := strings.TrimSpace(line); id != "" {
+				ids = append(ids, id)
+			}
+		}
 	}
 	if err := data.Amend(ctx, o.Dir, o.Split, data.Change{Removed: ids}, nil); err != nil {
 		if errors.Is(err, data.ErrNoImage) {
@@ -74,17 +65,6 @@ func (o *dataRemoveOptions) run(ctx context.Context, a *app) error {
 	defer s.Close()
 	a.Printf("split %s of %s has %s now\n", o.Split, o.Dir, ui.Count(s.NumImages(), "image"))
 	return nil
-}
-
-// idLines reads ids, one a line; empty lines are passed over.
-func idLines(in io.Reader) (ids []string, err error) {
-	s := bufio.NewScanner(regular.TextReader(in))
-	for s.Scan() {
-		if id := strings.TrimSpace(s.Text()); id != "" {
-			ids = append(ids, id)
-		}
-	}
-	return ids, s.Err()
 }
 
 type dataFoldOptions struct {

@@ -54,5 +54,5 @@ func (o *dataSynthOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// dtypes are the types of features by their names.
+// dtypes are the types of features, by their names.
 var dtypes = map[string]npy.DType{"f16": npy.F16, "f32": npy.F32, "f64": npy.F64}

@@ -33,7 +33,7 @@ func newCmdDataVocab(a *app) *cobra.Command {
 		Long: `Count the words of the train and dev captions, keep the frequent ones, and write
 vocab.json as SCAN lays it out. --from converts a published vocabulary instead.
 
---from reads JSON, or a pickle such as those of VSE++ and VSRN. Weights work only with the vocabulary they were
+--from reads JSON, or a pickle, as VSE++ and VSRN publish it. Weights work only with the vocabulary they were
 trained with, so a file of other words or ids is replaced only with --force.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
@@ -63,7 +63,7 @@ func (o *dataVocabOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// vocabulary converts or counts, and says from what.
+// vocabulary converts or builds a vocabulary, and returns its source.
 func (o *dataVocabOptions) vocabulary(a *app) (*text.Vocabulary, string, error) {
 	if o.From != "" {
 		v, err := text.LoadVocabulary(o.From)

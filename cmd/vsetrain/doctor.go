@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -28,7 +30,7 @@ type doctorOptions struct {
 	WritePTX string `flag:"write-ptx" arg:"DIR" usage:"only write the GPU kernels, as PTX, into DIR"`
 }
 
-// diagnosis is what doctor finds.
+// diagnosis is the result of doctor.
 type diagnosis struct {
 	Version         string           `json:"version"`
 	Go              string           `json:"go"`
@@ -36,7 +38,7 @@ type diagnosis struct {
 	Arch            string           `json:"arch"`
 	CPU             string           `json:"cpu"`
 	CPUs            int              `json:"cpus"`
-	Threads         int              `json:"threads"`             // that device.threads=0 uses
+	Threads         int              `json:"threads"`             // for device.threads=0
 	CPULimit        float64          `json:"cpu_limit,omitempty"` // of the control group
 	Load            float64          `json:"load"`                // mean of the last minute
 	Features        map[string]bool  `json:"features"`
@@ -57,12 +59,12 @@ type diagnosis struct {
 	GPUs            []string         `json:"gpus"`
 	GPULibraries    []driver.Library `json:"gpu_libraries"`
 	MPI             driver.Library   `json:"mpi"`
-	GPUBinding      string           `json:"gpu_binding"` // how the program calls the driver
+	GPUBinding      string           `json:"gpu_binding"` // how the program calls the driver: driver.Binding
 	Warnings        []warning        `json:"warnings"`
 	features        []probe.Feature
 }
 
-// warning is something that makes training slow or impossible, and what helps.
+// warning is a problem that makes training slow or impossible, and its remedy.
 type warning struct {
 	Problem string `json:"problem"`
 	Remedy  string `json:"remedy"`
@@ -127,12 +129,12 @@ func (o *doctorOptions) run(_ context.Context, a *app) error {
 	return printJSON(a, d)
 }
 
-// products chooses the matrix products as training does, and times them. A library that cannot be loaded is a warning.
+// products selects the matrix products as training does, and times them. A library that cannot be loaded is a warning.
 func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	e, err := gemm.New(pool, gemm.Options{Kernel: d.BLAS})
 	if err != nil {
 		d.warn(fmt.Sprintf("VSETRAIN_BLAS=%s is not available: %v", d.BLAS, err), "unset VSETRAIN_BLAS, or install "+
-			"the library where it is looked for (docs/security.md)")
+			"the library in a folder that is searched (docs/security.md)")
 		if e, err = gemm.New(pool, gemm.Options{}); err != nil {
 			return err
 		}
@@ -146,7 +148,7 @@ func (d *diagnosis) products(pool *par.Pool, quick bool) error {
 	return nil
 }
 
-// disk measures the folder. One that cannot be written is a warning, one that is not there an error.
+// disk measures the folder. A folder that cannot be written is a warning, a missing one an error.
 func (d *diagnosis) disk(quick bool) error {
 	free, err := probe.Free(d.Dir)
 	if err != nil {
@@ -158,8 +160,7 @@ func (d *diagnosis) disk(quick bool) error {
 	}
 	s, err := probe.MeasureDisk(d.Dir, 400*time.Millisecond)
 	if err != nil {
-		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a disk that "+
-			"can be written")
+		d.warn(fmt.Sprintf("%s cannot be written: %v", d.Dir, err), "choose a run directory (--run) on a writable disk")
 		return nil
 	}
 	d.DiskWrite, d.DiskRead = s.Write, s.Read
@@ -209,11 +210,8 @@ func (d *diagnosis) print(a *app) {
 		disk += ", reads " + rate(d.DiskRead)
 	}
 	line("disk", "%s", disk)
-	gpus := "none that a driver lists"
-	if len(d.GPUs) > 0 {
-		gpus = strings.Join(d.GPUs, ", ")
-	}
-	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
+	line("gpu", "%s; device.kind auto takes the GPU if the driver lists one, otherwise the CPU (docs/cuda.md)",
+		cmp.Or(strings.Join(d.GPUs, ", "), "no driver lists one"))
 	d.printLibraries(line)
 	if path, err := launch.Pick(d.MPI, launch.Place{}); err != nil {
 		line("mpi", "%v", err)
@@ -229,7 +227,7 @@ func (d *diagnosis) print(a *app) {
 	}
 }
 
-// printLibraries says how the program calls CUDA and what it found of it, or why it cannot.
+// printLibraries prints which CUDA libraries were found, or why none can be used.
 func (d *diagnosis) printLibraries(line func(name, format string, args ...any)) {
 	if driver.ErrNone != nil {
 		line("", "%v", driver.ErrNone)
@@ -275,4 +273,59 @@ func (d *diagnosis) featureList() string {
 		s += "; not " + strings.Join(misses, ", ")
 	}
 	return s
+}
+
+// doctor warns below these sizes in bytes.
+const (
+	lowMemory = 2 << 30 // VSE++ with a batch of 128 needs about that
+	lowDisk   = 5 << 30 // two checkpoints with optimiser state, metrics, a small data set
+)
+
+func (d *diagnosis) warn(problem, remedy string) {
+	d.Warnings = append(d.Warnings, warning{problem, remedy})
+}
+
+// check adds the warnings that follow from the findings.
+func (d *diagnosis) check() {
+	has := d.Features
+	switch {
+	case d.Arch == "amd64" && !(has["AVX2"] && has["FMA"]):
+		d.warn("the processor has no AVX2 and FMA, or the virtual machine hides them: products run in plain Go, some "+
+			"ten times slower",
+			"use a processor of 2015 or later, or let the virtual machine pass its features (for example -cpu host)")
+	case (d.Arch == "amd64" || d.Arch == "arm64" && !has["BF16"]) && d.BF16 == "emulated":
+		d.warn("the processor has no bf16 instructions: device.precision=bf16 rounds in software and is slower than "+
+			"fp32", "train with device.precision=fp32, the default")
+	case has["AMX-BF16"] && d.BF16 != "amx" && d.BLAS == "":
+		d.warn("the processor has AMX but the system does not permit its use", "use Linux 5.16 or later; until then "+
+			"bf16 runs on "+d.BF16)
+	}
+	for _, l := range d.GPULibraries {
+		for _, refused := range l.Refused {
+			d.warn(l.Name+" is not loaded from where others can change it: "+refused,
+				"docs/security.md has the rule")
+		}
+	}
+	if d.CPULimit > 0 && float64(d.Threads) > math.Ceil(d.CPULimit) {
+		d.warn(fmt.Sprintf("%s are started, but the container may use %.3g processors: threads are stopped in the "+
+			"middle of their work", ui.Count(d.Threads, "thread"), d.CPULimit),
+			fmt.Sprintf("set device.threads=%d, or raise the limit (docker --cpus)", max(1, int(d.CPULimit))))
+	}
+	if d.Load > float64(d.CPUs)/2 {
+		d.warn(fmt.Sprintf("other programs keep the processors busy: load %.1f on %s", d.Load,
+			ui.Count(d.CPUs, "processor")),
+			"measure again when the machine is idle; training shares the time too")
+	}
+	if d.MemoryLimit > 0 && d.MemoryLimit < lowMemory {
+		d.warn("the container may use "+ui.Bytes(d.MemoryLimit)+" of memory", "raise the limit to 4 GB (docker "+
+			"--memory), or train with a smaller train.batch")
+	}
+	if d.MemoryAvailable > 0 && d.MemoryAvailable < lowMemory {
+		d.warn("only "+ui.Bytes(d.MemoryAvailable)+" of memory are available", "close other programs, or train with "+
+			"a smaller train.batch")
+	}
+	if d.DiskFree > 0 && d.DiskFree < lowDisk {
+		d.warn(fmt.Sprintf("%s has %s free", d.Dir, ui.Bytes(d.DiskFree)), "free some, or choose a run directory "+
+			"(--run) on another disk; features of Flickr30K take 33 GB")
+	}
 }

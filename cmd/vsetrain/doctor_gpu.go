@@ -7,17 +7,20 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/cuda/kernels"
 	"vsetrain/internal/compute/device/cuda/measure"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 )
 
-// gpuCheck is the part of doctor that opens a GPU.
+// gpuCheck is the result of doctor --gpu.
 type gpuCheck struct {
 	Libraries []driver.Library `json:"libraries"`
 	GPU       *measure.Report  `json:"gpu"`
 	Error     string           `json:"error,omitempty"`
 }
 
-// runGPU opens a GPU and measures it. A machine without one is a failure that says what was looked for.
+// runGPU opens a GPU and measures it. Without a GPU, the error names the library that was looked for.
 func (o *doctorOptions) runGPU(a *app) error {
 	if driver.ErrNone != nil {
 		return fmt.Errorf("doctor: %w", driver.ErrNone)
@@ -27,7 +30,7 @@ func (o *doctorOptions) runGPU(a *app) error {
 	check := gpuCheck{Libraries: []driver.Library{lib, blas, nvml}}
 	err := fmt.Errorf("no GPU to check: %s", lib.Missing())
 	for _, path := range lib.Paths() {
-		// the driver's own folder of compiled kernels is in the environment of the process once it is open
+		// driver.Open sets the driver's folder of compiled kernels in the environment of the process.
 		check.GPU, err = measure.GPU(measure.Request{Driver: path, BLAS: blas.Paths(), NVML: nvml.Paths(),
 			Index: o.Index, Getenv: os.Getenv, Now: a.Now})
 		if err == nil || !driver.NoDriver(err) {
@@ -123,4 +126,30 @@ func printGPU(a *app, r *measure.Report, blas driver.Library) {
 	if r.Emulated {
 		a.Printf("\nThis GPU is emulated on the processor: the times and rates above mean nothing.\n")
 	}
+}
+
+// writePTX writes the kernels that are built into the program, one file for each family, for tools that read PTX (ptxas
+// -v).
+func writePTX(a *app, dir string) error {
+	modules, err := kernels.Modules()
+	if err != nil {
+		return err
+	}
+	f, err := integrity.NewFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	n := 0
+	for _, m := range modules {
+		if err := f.Write(m.Name+".ptx", atomicfile.Bytes(m.PTX)); err != nil {
+			return err
+		}
+		n += len(m.Entries)
+	}
+	if err := f.Commit(); err != nil {
+		return err
+	}
+	a.Printf("%s: %d files of PTX with %d kernels\n", dir, len(modules), n)
+	return nil
 }

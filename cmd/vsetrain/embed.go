@@ -89,7 +89,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch, Request: o.request(a, o.Checkpoint, o.Split)}
 	if o.Texts != "" {
 		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)
-		if r.Texts, err = readTexts(a.In, o.Texts); err != nil {
+		if r.Texts, err = readLines(a.In, "captions", o.Texts); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,6 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	})
 }
 
-// tell prints what was embedded.
 func (o *embedOptions) tell(a *app, rep search.EmbedReport) {
 	if rep.UnknownOnly > 0 {
 		a.Notef("%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
@@ -121,21 +120,21 @@ func nameOfInput(path string) string {
 	return path
 }
 
-// maxTextLine bounds a line of captions.
-const maxTextLine = 1 << 20
+// longestLine is the most bytes in a line of captions, queries or ids.
+const longestLine = 1 << 20
 
-// readTexts reads the lines of a file, or of in where path is -.
-func readTexts(in io.Reader, path string) (lines []string, err error) {
+// readLines reads the lines of a file, or of in if the path is "-". what is the content, for errors.
+func readLines(in io.Reader, what, path string) (lines []string, err error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("captions: %w", err)
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		defer f.Close()
 		in = f
 	}
 	s := bufio.NewScanner(regular.TextReader(in))
-	s.Buffer(nil, maxTextLine)
+	s.Buffer(nil, longestLine)
 	for s.Scan() {
 		lines = append(lines, s.Text())
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,14 +41,13 @@ type evalOptions struct {
 	request evaluate.Request
 }
 
-// Defaults implements flags.Defaulter.
 func (o *evalOptions) Defaults() {
 	o.deviceFlags.Defaults()
 	compare := eval.DefaultCompareOptions()
 	o.Resamples, o.Seed = compare.Resamples, compare.Seed
 }
 
-// FixedTags are tags of keys of device.Options for eval, where auto has a meaning of its own.
+// FixedTags replaces the tags of device.precision: auto has another meaning for eval.
 func (o *evalOptions) FixedTags(key string) reflect.StructTag {
 	if key == "precision" {
 		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto is fp32, but pairs are scored on a "+
@@ -56,7 +56,7 @@ func (o *evalOptions) FixedTags(key string) reflect.StructTag {
 	return ""
 }
 
-// evalOutput says what eval writes, and where.
+// evalOutput selects what eval writes, and where.
 type evalOutput struct {
 	JSON       string `flag:"json" arg:"FILE" usage:"write the measures to FILE (- is standard output)"`
 	Paper      bool   `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie apart, as the LSEH paper does"`
@@ -87,7 +87,7 @@ recall: equal to the tenth, off by how much, or which quirk of the released eval
 
 ` + pairScorers() + ` score every pair of image and caption, which takes hours on a CPU for MS-COCO's
 5,000 x 25,000. --work keeps the scores computed so far; --procs divides the work. docs/evaluation.md describes the
-files of --judgements, docs/fidelity.md those of --save-ranks.`,
+files of --judgements; docs/fidelity.md describes the files of --save-ranks.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored --procs 4
@@ -103,7 +103,6 @@ files of --judgements, docs/fidelity.md those of --save-ranks.`,
 	return c
 }
 
-// arguments takes the arguments of the command line.
 func (o *evalOptions) arguments(c *cobra.Command, args []string) error {
 	if o.Compare {
 		return o.pair(args)
@@ -161,7 +160,6 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	})
 }
 
-// tell prints and writes what was measured.
 func (o *evalOptions) tell(a *app, rep evaluate.Report) error {
 	if o.JSON != "-" {
 		o.print(a, rep)
@@ -169,7 +167,7 @@ func (o *evalOptions) tell(a *app, rep evaluate.Report) error {
 	return o.writeJSON(a, o.measures(a, rep))
 }
 
-// writeJSON writes the outcome where --json wants it.
+// writeJSON writes the result to the file of --json.
 func (o *evalOptions) writeJSON(a *app, v any) error {
 	switch o.JSON {
 	case "":
@@ -180,7 +178,7 @@ func (o *evalOptions) writeJSON(a *app, v any) error {
 	return integrity.WriteJSON(o.JSON, v)
 }
 
-// printMeasured tells what was measured, on what.
+// printMeasured prints what was measured, and on which device.
 func printMeasured(a *app, rep evaluate.Report) {
 	for i := range rep.Measured {
 		a.Printf("  %s\n", &rep.Measured[i])
@@ -199,12 +197,11 @@ func printMeasured(a *app, rep evaluate.Report) {
 	}
 }
 
-// remark prints a line that says how numbers were measured: faint where that shows.
+// remark prints a faint line about how numbers were measured.
 func (a *app) remark(format string, args ...any) {
 	a.Printf("%s\n", a.Paint(ui.Faint, fmt.Sprintf(format, args...)))
 }
 
-// printSplit tells which queries were measured.
 func printSplit(a *app, rep evaluate.Report) {
 	if rep.Data != "" {
 		a.Printf("%s, split %s: ", rep.Data, rep.Split)
@@ -218,9 +215,9 @@ func (o *evalOptions) print(a *app, rep evaluate.Report) {
 	for _, r := range rep.Results {
 		m := r.Metrics
 		a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+m.Protocol))
-		t := newRecallTable(o.Paper)
-		t.add("image to text", m.I2T)
-		t.add("text to image", m.T2I)
+		t := ui.NewTable("", ">R@1", ">R@5", ">R@10", ">mean", ">median rank", ">mean rank")
+		o.recallRow(t, "image to text", m.I2T)
+		o.recallRow(t, "text to image", m.T2I)
 		t.Write(a.Streams)
 		a.Printf("sum of recalls %.1f, M-Recall %s\n", m.RSum, a.Paint(ui.Bold, fmt.Sprintf("%.2f", m.MRecall)))
 		a.remark("guessing gives an M-Recall of %.2f", r.Chance())
@@ -236,4 +233,122 @@ func (o *evalOptions) print(a *app, rep evaluate.Report) {
 	if o.SaveRanks != "" {
 		a.Printf("ranks in %s\n", o.SaveRanks)
 	}
+}
+
+// recallRow adds measures to a table, with --paper also the spread of the three recalls that the LSEH paper shows.
+func (o *evalOptions) recallRow(t *ui.Table, name string, r eval.Recalls) {
+	mean, spread := r.MeanSpread()
+	text := fmt.Sprintf("%.1f", mean)
+	if o.Paper {
+		text += fmt.Sprintf(" ± %.1f", spread)
+	}
+	t.Row(name, fmt.Sprintf("%.1f", r.R1), fmt.Sprintf("%.1f", r.R5), fmt.Sprintf("%.1f", r.R10),
+		text, fmt.Sprintf("%.1f", r.MedR), fmt.Sprintf("%.1f", r.MeanR))
+	t.Style(ui.Faint, 5, 6)
+}
+
+// tiesText tells how many ranks depend on the order of equal scores, and the rule.
+func tiesText(t eval.Ties) string {
+	if t.I2T+t.T2I == 0 {
+		return "ties: none"
+	}
+	return fmt.Sprintf("ties: the rank of %d images and %d captions depends on the order of equal scores; the later "+
+		"in the file ranks first", t.I2T, t.T2I)
+}
+
+// printJudged prints the measures of judgements and the agreement with ratings.
+func printJudged(a *app, rep evaluate.Report) {
+	for _, j := range rep.Judged {
+		a.Printf("\n%s\n", a.Paint(ui.Bold, "judgements "+j.Name+", whole split"))
+		t := ui.NewTable("", ">mAP@R", ">R-Precision", ">R@1", ">R@5", ">R@10", ">queries", ">positives")
+		for _, d := range []struct {
+			name string
+			r    eval.JudgedRecalls
+		}{{"image to text", j.I2T}, {"text to image", j.T2I}} {
+			one := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+			t.Row(d.name, one(d.r.MAPAtR), one(d.r.RPrecision), one(d.r.R1), one(d.r.R5), one(d.r.R10),
+				fmt.Sprint(d.r.Queries), fmt.Sprint(d.r.Positives))
+			t.Style(ui.Faint, 6, 7)
+		}
+		t.Write(a.Streams)
+		if n := j.I2T.Absent + j.T2I.Absent; n > 0 {
+			a.remark("%d of the positives are not in the split: they count, and are never found", n)
+		}
+	}
+	printPeople(a, "", rep)
+}
+
+// printPeople prints the agreement with ratings. which is a prefix that names one of two models.
+func printPeople(a *app, which string, rep evaluate.Report) {
+	for _, h := range rep.People {
+		a.Printf("\n%s\n", a.Paint(ui.Bold, which+"agreement with people, "+h.Name))
+		t := ui.NewTable("", ">Kendall tau-b", ">tau-c", ">Spearman", ">ratings", ">pairs")
+		for _, d := range []struct {
+			name string
+			a    eval.Agreement
+		}{{"all pairs", h.All}, {"without own captions", h.Others}} {
+			three := func(v float64) string { return fmt.Sprintf("%.3f", v) }
+			t.Row(d.name, three(d.a.TauB), three(d.a.TauC), three(d.a.Spearman), fmt.Sprint(d.a.Ratings),
+				fmt.Sprint(d.a.Pairs))
+			t.Style(ui.Faint, 4, 5)
+		}
+		t.Write(a.Streams)
+	}
+}
+
+// The JSON of eval: the measures of the first protocol, and what was measured.
+type (
+	evalJSON struct {
+		eval.Metrics
+		Protocols  []eval.Metrics        `json:"protocols,omitempty"`  // all, where there are several
+		Judgements []eval.JudgedMetrics  `json:"judgements,omitempty"` // with several positives, on the whole split
+		People     []eval.HumanAgreement `json:"people,omitempty"`     // agreement with ratings
+		Models     []evaluate.Measured   `json:"models"`               // several are an ensemble
+		Data       evalDataJSON          `json:"data"`
+		Precision  string                `json:"precision,omitempty"`
+		Program    programJSON           `json:"program"`
+		Measured   time.Time             `json:"measured"`
+	}
+	evalDataJSON struct {
+		Dir              string `json:"dir,omitempty"` // absolute
+		Split            string `json:"split,omitempty"`
+		Images           int    `json:"images"`
+		Captions         int    `json:"captions"`
+		CaptionsPerImage int    `json:"captions_per_image"`        // 0 where images have different numbers
+		SHA256           string `json:"captions_sha256,omitempty"` // of all captions, a line feed after each
+	}
+	// programJSON is the vsetrain that measured.
+	programJSON struct {
+		Version string `json:"version"`
+		Commit  string `json:"commit,omitempty"`
+		Dirty   bool   `json:"dirty,omitempty"` // built with changes beyond the commit
+	}
+)
+
+func (a *app) program() programJSON {
+	e := session(a.Now())
+	return programJSON{e.Version, e.Commit, e.Dirty}
+}
+
+// measures returns the JSON of an evaluation.
+func (o *evalOptions) measures(a *app, rep evaluate.Report) evalJSON {
+	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured,
+		Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
+		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.Own.Each(),
+			SHA256: rep.Digest}}
+	if rep.Data != "" {
+		out.Data.Dir, out.Data.Split = rep.Data, rep.Split
+		if abs, err := filepath.Abs(rep.Data); err == nil {
+			out.Data.Dir = abs
+		}
+	}
+	if rep.Device != "" {
+		out.Precision = o.Device.Precision
+	}
+	if len(rep.Results) > 1 {
+		for _, r := range rep.Results {
+			out.Protocols = append(out.Protocols, r.Metrics)
+		}
+	}
+	return out
 }

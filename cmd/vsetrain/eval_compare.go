@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/run/evaluate"
 )
 
-// pair reads the arguments of --compare: two models, or ensembles with commas between their members.
+// pair reads the arguments of --compare: two models or comma-separated ensembles.
 func (o *evalOptions) pair(args []string) error {
 	if len(args) != 2 || len(o.Checkpoints)+len(o.Scores) > 0 {
 		return usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores " +
@@ -45,8 +45,8 @@ type compareJSON struct {
 	A           evalJSON          `json:"a"`
 	B           evalJSON          `json:"b"`
 	Comparisons []eval.Comparison `json:"comparisons"` // one for each protocol; differences are A - B
-	// Judged has one for each set of judgements.
-	Judged []eval.JudgedComparison `json:"judged_comparisons,omitempty"`
+
+	Judged []eval.JudgedComparison `json:"judged_comparisons,omitempty"` // one for each set of judgements
 }
 
 func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error {
@@ -66,7 +66,8 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error
 		a.Printf("B\n")
 		printMeasured(a, rep.B)
 		for i, c := range rep.Comparisons {
-			printComparison(a, c)
+			a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+c.Protocol))
+			printDifferences(a, c.CompareOptions, c.Differences, c.Images)
 			a.remark("A, %s", tiesText(rep.A.Results[i].Metrics.Ties))
 			a.remark("B, %s", tiesText(rep.B.Results[i].Metrics.Ties))
 		}
@@ -76,28 +77,19 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error
 			j := rep.A.Judged[i]
 			a.remark("%d images and %d captions are judged; R-P: R-Precision", j.I2T.Queries, j.T2I.Queries)
 		}
-		for _, m := range []struct {
-			name string
-			rep  evaluate.Report
-		}{{"A", rep.A}, {"B", rep.B}} {
-			printPeople(a, m.name+", ", m.rep)
-		}
+		printPeople(a, "A, ", rep.A)
+		printPeople(a, "B, ", rep.B)
 	}
 	return o.writeJSON(a, compareJSON{o.measures(a, rep.A), o.measures(a, rep.B), rep.Comparisons, rep.Judged})
 }
 
-// measureNames are the measures of a comparison for people, short enough for the table to fit 80 columns.
+// measureNames are short names of the measures of a comparison, so that the table fits 80 columns.
 var measureNames = map[string]string{"i2t_r1": "i2t R@1", "i2t_r5": "i2t R@5", "i2t_r10": "i2t R@10",
 	"t2i_r1": "t2i R@1", "t2i_r5": "t2i R@5", "t2i_r10": "t2i R@10", "m_recall": "M-Recall",
 	"i2t_map_at_r": "i2t mAP@R", "i2t_r_precision": "i2t R-P", "t2i_map_at_r": "t2i mAP@R",
 	"t2i_r_precision": "t2i R-P"}
 
-func printComparison(a *app, c eval.Comparison) {
-	a.Printf("\n%s\n", a.Paint(ui.Bold, "protocol "+c.Protocol))
-	printDifferences(a, c.CompareOptions, c.Differences, c.Images)
-}
-
-// printDifferences prints measures of A and B with their differences, and how these were tested.
+// printDifferences prints measures of A and B with their differences, and how the differences were tested.
 func printDifferences(a *app, o eval.CompareOptions, differences []eval.Difference, images int) {
 	level := fmt.Sprintf(">%.0f %%", 100*o.Level)
 	t := ui.NewTable("", ">A", level, ">B", level, ">A - B", level, ">p")

@@ -29,11 +29,11 @@ type publishedOptions struct {
 	list      []eval.Published
 }
 
-// boxQuirks are the quirks of the references' evaluations that --compat-boxes has, by their rows of docs/fidelity.md.
+// boxQuirks are the quirks of the references' evaluations that --compat-boxes reproduces: rows of docs/fidelity.md.
 var boxQuirks = []string{"Q9", "Q10"}
 
-// published reads the table and the arguments of --published, NAME FILE..., of which none lists the table. MS-COCO is
-// measured on testall, unless a split is named.
+// published reads the table and the arguments of --published, NAME FILE...; without arguments, eval lists the table.
+// MS-COCO is measured on testall unless a split is named.
 func (o *evalOptions) published(args []string, split bool) error {
 	p := &o.publishedOptions
 	var err error
@@ -75,7 +75,7 @@ func publishedNames(list []eval.Published) (names []string) {
 	return names
 }
 
-// readPublished reads the table that is asked for.
+// readPublished reads the table of --manifest, or the built-in table.
 func (p *publishedOptions) readPublished() ([]eval.Published, error) {
 	if p.Manifest == "" {
 		return eval.PublishedCheckpoints(), nil
@@ -102,7 +102,7 @@ func completePublished(o *evalOptions) cobra.CompletionFunc {
 	}
 }
 
-// verdict says of one protocol how what was measured compares with what is published.
+// verdict compares the measured with the published recalls of one protocol.
 type verdict struct {
 	Protocol  string      `json:"protocol"`
 	Verdict   string      `json:"verdict"` // equal, quirk, off or unknown
@@ -122,7 +122,7 @@ type publishedJSON struct {
 	Verdicts  []verdict `json:"verdicts"`
 }
 
-// runPublished measures the files of a published checkpoint and says whether they are as published.
+// runPublished measures the files of a published checkpoint and compares the recalls with the published ones.
 func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) error {
 	p := &o.publishedOptions
 	if !ranks.IsRank0(o.request.World) {
@@ -173,13 +173,12 @@ func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) err
 	return o.writeJSON(a, publishedJSON{o.measures(a, rep), p.name, sums, verdicts})
 }
 
-// measurement is one of those that --published may need: of the recalls of a protocol, with boxQuirks or without.
+// measurement is a measurement of published recalls, by their index, with boxQuirks or without.
 type measurement struct {
 	recalls int
 	quirks  bool
 }
 
-// publishedRequest asks for a measurement.
 func (o *evalOptions) publishedRequest(m measurement) evaluate.Request {
 	r, n := o.request, o.entry.Recalls[m.recalls]
 	if m.quirks {
@@ -191,7 +190,7 @@ func (o *evalOptions) publishedRequest(m measurement) evaluate.Request {
 	return r
 }
 
-// measurePublished measures on all ranks, of which rank 0 alone knows what is needed.
+// measurePublished measures on all ranks. Only rank 0 calls it; the others follow.
 func (o *evalOptions) measurePublished(ctx context.Context, m measurement) (rep evaluate.Report, err error) {
 	if err := o.announce(&m); err != nil {
 		return rep, err
@@ -199,7 +198,7 @@ func (o *evalOptions) measurePublished(ctx context.Context, m measurement) (rep 
 	return evaluate.Run(ctx, o.publishedRequest(m))
 }
 
-// announce tells the other ranks what is measured next; nil is nothing any more.
+// announce tells the other ranks what is measured next; nil ends follow.
 func (o *evalOptions) announce(m *measurement) error {
 	if o.request.World == nil {
 		return nil
@@ -226,7 +225,7 @@ func (o *evalOptions) follow(ctx context.Context) error {
 	}
 }
 
-// metricsOf returns the measures of a protocol, and whether the report has them.
+// metricsOf returns the measures of a protocol, if the report has them.
 func metricsOf(rep evaluate.Report, protocol eval.Protocol) (eval.Metrics, bool) {
 	for _, r := range rep.Results {
 		if r.Metrics.Protocol == string(protocol) {
@@ -236,7 +235,7 @@ func metricsOf(rep evaluate.Report, protocol eval.Protocol) (eval.Metrics, bool)
 	return eval.Metrics{}, false
 }
 
-// judge compares measures with what is published.
+// judge compares measures with published recalls.
 func judge(n eval.PublishedRecalls, m eval.Metrics) verdict {
 	off := n.Off(m)
 	v := verdict{Protocol: string(n.Protocol), Off: numbersOf(off), Source: n.Source, published: n, measured: m}
@@ -253,7 +252,7 @@ func judge(n eval.PublishedRecalls, m eval.Metrics) verdict {
 	return v
 }
 
-// explain measures again as the source's own evaluation does, where it has some of boxQuirks.
+// explain measures again with boxQuirks, if the source's own evaluation has some of them.
 func (o *evalOptions) explain(ctx context.Context, at int, v *verdict) error {
 	var known []string
 	for _, q := range v.published.Quirks {
@@ -278,7 +277,7 @@ func (o *evalOptions) explain(ctx context.Context, at int, v *verdict) error {
 	return nil
 }
 
-// printPublished prints what is published beside what was measured, and the verdicts.
+// printPublished prints the published beside the measured recalls, and the verdicts.
 func printPublished(a *app, e eval.Published, verdicts []verdict) {
 	for _, v := range verdicts {
 		a.Printf("\n%s\n", a.Paint(ui.Bold, fmt.Sprintf("%s, protocol %s", e.Name, v.Protocol)))
@@ -305,7 +304,7 @@ func printPublished(a *app, e eval.Published, verdicts []verdict) {
 	}
 }
 
-// hashes returns the SHA-256 of the files, and an error where one is not the published one.
+// hashes returns the SHA-256 of the files, and an error for a file that differs from the published one.
 func (p *publishedOptions) hashes(files []string) (sums []string, err error) {
 	for i, path := range files {
 		sum, err := integrity.FileSHA256(path)
@@ -349,7 +348,7 @@ type publishedRow struct {
 	Note     string      `json:"note,omitempty"`
 }
 
-// numbersOf returns nil in place of NaN, which JSON has no word for.
+// numbersOf replaces NaN, which JSON does not have, by nil.
 func numbersOf(values [6]float64) (out [6]*float64) {
 	for i := range values {
 		if !math.IsNaN(values[i]) {

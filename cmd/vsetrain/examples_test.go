@@ -1,8 +1,10 @@
 package main
 
 import (
-	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/run/config"
 	"vsetrain/lab/try"
 )
@@ -20,8 +21,7 @@ import (
 // are.
 func TestExamples(t *testing.T) {
 	count := 0
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
+	for _, c := range append(commands(), newTestRoot()) {
 		examples := examplesOf(c)
 		if len(examples) < 2 {
 			t.Errorf("%s --help has %d examples; expected two at least", c.CommandPath(), len(examples))
@@ -33,13 +33,7 @@ func TestExamples(t *testing.T) {
 			}
 			checkConfigs(t, c.CommandPath()+" --help", e)
 		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				visit(sub)
-			}
-		}
 	}
-	visit(newTestRoot())
 	if count < 30 {
 		t.Errorf("only %d examples were found", count)
 	}
@@ -112,11 +106,6 @@ func TestConfigsInDocuments(t *testing.T) {
 	}
 }
 
-func newTestRoot() *cobra.Command {
-	return newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
-		Width: 80}})
-}
-
 // examplesOf returns the lines of an example that are commands.
 func examplesOf(c *cobra.Command) (lines []string) {
 	for line := range strings.Lines(c.Example) {
@@ -148,16 +137,14 @@ func accepts(line string) string {
 		if c == root && len(args) > 0 {
 			return "unknown command " + args[0]
 		}
-		if err := c.ParseFlags(args); err != nil {
-			return err.Error()
+		if err = c.ParseFlags(args); err == nil {
+			err = c.ValidateArgs(c.Flags().Args())
 		}
-		if err := c.ValidateArgs(c.Flags().Args()); err != nil {
-			return err.Error()
+		if err == nil && c.PreRunE != nil {
+			err = c.PreRunE(c, nil)
 		}
-		if c.PreRunE != nil {
-			if err := c.PreRunE(c, nil); err != nil {
-				return err.Error()
-			}
+		if err != nil {
+			return err.Error()
 		}
 	}
 	if !called {
@@ -170,55 +157,31 @@ func accepts(line string) string {
 // take a file away, <( and ) are left out, # starts a comment.
 func shell(line string) (commands [][]string) {
 	var words []string
-	var word strings.Builder
-	quote, inWord, skip := rune(0), false, false
-	end := func() {
-		if inWord && !skip {
-			words = append(words, word.String())
-		}
-		skip = skip && !inWord
-		word.Reset()
-		inWord = false
-	}
-	for _, r := range line {
+	skip := false
+	for _, w := range shellWord.FindAllString(line, -1) {
 		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			} else {
-				word.WriteRune(r)
-			}
-		case r == '"' || r == '\'':
-			quote, inWord = r, true
-		case r == '#' && !inWord:
+		case strings.HasPrefix(w, "#"):
 			return append(commands, words)
-		case r == ' ':
-			end()
-		case r == '|' || r == ';' || r == '&' || r == '(' || r == ')':
-			end()
+		case strings.Contains("|;&()", w):
 			commands, words, skip = append(commands, words), nil, false
-		case r == '<' || r == '>':
-			end()
+		case w == "<" || w == ">":
 			skip = true
+		case skip:
+			skip = false
 		default:
-			word.WriteRune(r)
-			inWord = true
+			words = append(words, strings.NewReplacer(`"`, "", "'", "").Replace(w))
 		}
 	}
-	end()
 	return append(commands, words)
 }
 
+var shellWord = regexp.MustCompile(`("[^"]*"|'[^']*'|[^ "'|;&()<>])+|[|;&()<>]`)
+
 func TestShell(t *testing.T) {
 	got := shell(`echo "a b" c | vsetrain search - --k 3 < in.txt > out.txt && man -M x # vsetrain no`)
-	want := [][]string{{"echo", "a b", "c"}, {"vsetrain", "search", "-", "--k", "3"}, nil, {"man", "-M", "x"}}
-	if len(got) != len(want) {
-		t.Fatalf("%q", got)
-	}
-	for i := range want {
-		if strings.Join(got[i], "\x00") != strings.Join(want[i], "\x00") {
-			t.Errorf("command %d: %q, want %q", i, got[i], want[i])
-		}
+	want := `[["echo" "a b" "c"] ["vsetrain" "search" "-" "--k" "3"] [] ["man" "-M" "x"]]`
+	if text := fmt.Sprintf("%q", got); text != want {
+		t.Errorf("%s, want %s", text, want)
 	}
 	for line, want := range map[string]string{
 		"vsetrain search dog":                          "which network?",
@@ -230,6 +193,49 @@ func TestShell(t *testing.T) {
 	} {
 		if err := accepts(line); !strings.Contains(err, want) {
 			t.Errorf("%s: %q, want %q", line, err, want)
+		}
+	}
+}
+
+// The command lines of the unit and of the container are commands of this program, and systemd understands the unit.
+func TestDeploy(t *testing.T) {
+	file := func(name string) string { return string(try.Get(os.ReadFile(filepath.Join("..", "..", name)))(t)) }
+	dir := t.TempDir()
+	try.Do(t, os.WriteFile(filepath.Join(dir, "token"), []byte("0123456789abcdef\n"), 0o600))
+	unit := strings.ReplaceAll(file("deploy/vsetrain.service"), "\\\n", " ")
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/vsetrain (.*)$`).FindStringSubmatch(unit)
+	if start == nil {
+		t.Fatal("no ExecStart")
+	}
+	fields, failure := parse(strings.Fields(strings.NewReplacer("%d", dir, "%C", dir).Replace(start[1]))...)
+	if failure != "" || fields["serveaddress.listen"] != "127.0.0.1:8430" {
+		t.Errorf("ExecStart: %s, %v", failure, fields["serveaddress.listen"])
+	}
+	if hangup != nil && !strings.Contains(unit, "ExecReload=/bin/kill -HUP $MAINPID") {
+		t.Error("a reload is no hangup")
+	}
+	container := file("Dockerfile.serve")
+	var line []string
+	for _, key := range []string{"ENTRYPOINT", "CMD"} {
+		var words []string
+		m := regexp.MustCompile(`(?m)^` + key + ` (\[.*\])$`).FindStringSubmatch(container)
+		if m == nil || json.Unmarshal([]byte(m[1]), &words) != nil {
+			t.Fatalf("%s: %v", key, m)
+		}
+		line = append(line, words...)
+	}
+	if fields, failure := parse(line[1:]...); failure != "" || fields["serveaddress.listen"] != "0.0.0.0:8430" ||
+		!strings.Contains(container, "EXPOSE 8430") {
+		t.Errorf("%v: %s", line, failure)
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("the unit is not verified: no systemd-analyze")
+	}
+	out, _ := exec.Command(analyze, "verify", filepath.Join("..", "..", "deploy", "vsetrain.service")).CombinedOutput()
+	for said := range strings.Lines(string(out)) {
+		if !strings.Contains(said, "/usr/local/bin/vsetrain is not executable") {
+			t.Errorf("systemd-analyze: %s", said)
 		}
 	}
 }

@@ -3,18 +3,16 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"vsetrain/cmd/vsetrain/internal/flags"
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/system/build"
 )
 
@@ -23,11 +21,11 @@ import (
 func parse(words ...string) (fields map[string]string, failure string) {
 	var errs bytes.Buffer
 	fields = map[string]string{}
-	a := &app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &errs, Width: 80, Now: time.Now},
-		runF: func(o command) error {
-			collect(fields, "", reflect.ValueOf(o).Elem())
-			return nil
-		}}
+	a := newApp(&bytes.Buffer{}, &errs)
+	a.runF = func(o command) error {
+		collect(fields, "", reflect.ValueOf(o).Elem())
+		return nil
+	}
 	if a.run(words) != exitOK {
 		return nil, errs.String()
 	}
@@ -50,11 +48,7 @@ func collect(fields map[string]string, name string, v reflect.Value) {
 // Every flag of every command has a help of one line, which the man page repeats, and no two spell one thing twice.
 func TestFlags(t *testing.T) {
 	flagsSeen := 0
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		for _, sub := range c.Commands() {
-			visit(sub)
-		}
+	for _, c := range commands() {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			arg, usage := flags.Describe(f)
 			flagsSeen++
@@ -67,7 +61,6 @@ func TestFlags(t *testing.T) {
 			}
 		})
 	}
-	visit(newTestRoot())
 	if flagsSeen < 250 {
 		t.Errorf("only %d flags", flagsSeen)
 	}
@@ -81,13 +74,12 @@ func TestHelp(t *testing.T) {
 	form := regexp.MustCompile(`^([^\n]{1,80}\n){1,3}\nUsage:\n(  .*\n)+\nExamples:\n(  .{1,118}\n)+` +
 		`((?:\n[A-Z].*:\n(?:  .{1,78}\n)+)+)\n(Use .*\n\n)?Manual: man (\S+), (docs/.*), https://vse.example\n$`)
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		_, text := say(append(strings.Fields(c.CommandPath())[1:], "--help")...)
+	for _, c := range append(commands(), newTestRoot()) {
+		_, text := say(strings.TrimPrefix(c.CommandPath(), "vsetrain") + " --help")
 		parts := form.FindStringSubmatch(text)
 		if parts == nil || parts[6] != manTitle(c) || strings.Contains(text, "=true") {
 			t.Errorf("%s --help: %s", c.CommandPath(), text)
-			return
+			continue
 		}
 		for group := range strings.SplitSeq(parts[4], "\n\n") {
 			if n := len(flag.FindAllString(group, -1)); n > 15 {
@@ -102,13 +94,7 @@ func TestHelp(t *testing.T) {
 		if at := strings.Index(text, "      --run DIR"); c.Name() == "train" && strings.Count(text[:at], "\n") >= 30 {
 			t.Errorf("train --help begins with %s", text[:at])
 		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				visit(sub)
-			}
-		}
 	}
-	visit(newTestRoot())
 }
 
 // TestArguments holds what the arguments of a command line become.
@@ -140,27 +126,33 @@ func TestArguments(t *testing.T) {
 			}
 		}
 	}
-	for line, want := range map[string]string{
-		"eval":                            "expected a run directory or a checkpoint",
-		"eval --compare a":                "expected two arguments",
-		"eval a --batch 0":                "--batch: expected a whole number >= 1, found 0",
-		"eval a --protocol 6k":            "--protocol",
-		"eval a --device tpu":             "--device",
-		"search --checkpoint r":           "expected a query",
-		"search dog":                      "which network",
-		"search --checkpoint r dog --k 0": "--k: expected a whole number >= 1",
-		"export r --onnx d --out f":       "cannot be used together",
-		"export r --vocab v":              "add --onnx or --hub",
-		"average a":                       "expected two checkpoints or more",
-		"report":                          "at least one run directory",
-		"report r --primary t2i_r1@test":  "add --test",
-		"serve r --queue 0":               "--queue: expected a whole number >= 1, found 0",
-		"train a b":                       "found",
-		"verify":                          "expected a run, a data set or a file",
-		"launch kubernetes --image i":     "expected the command line of train after --",
-	} {
-		if _, failure := parse(strings.Fields(line)...); !strings.Contains(failure, want) {
-			t.Errorf("%s: %q, want %q", line, failure, want)
+}
+
+// Every command ends with 2 for a flag that it has not and for a misspelt subcommand, and tells where to read more; the
+// name that was meant is proposed.
+func TestUsageOfEveryCommand(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	count := 0
+	for _, c := range commands() {
+		parent, name := c.Parent().CommandPath(), c.Name()
+		i := r.IntN(max(1, len(name)-1))
+		other := name[:i] + name[i+1:i+2] + name[i:i+1] + name[i+2:]
+		if path := strings.TrimPrefix(parent, "vsetrain"); other != name {
+			for _, line := range []string{path + " " + other, "help" + path + " " + other} {
+				code, out := say(line)
+				if code != exitUsage || !strings.Contains(out, "did you mean ") ||
+					!strings.Contains(out, "see "+parent+" --help") {
+					t.Errorf("%s: %d, %s", line, code, out)
+				}
+			}
+			count++
 		}
+		_, path, _ := strings.Cut(c.CommandPath(), " ")
+		if code, out := say(path + " --no-such-flag"); code != exitUsage || !strings.Contains(out, "--help") {
+			t.Errorf("%s --no-such-flag: %d, %s", path, code, out)
+		}
+	}
+	if count < 40 {
+		t.Errorf("%d commands", count)
 	}
 }

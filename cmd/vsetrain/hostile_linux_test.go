@@ -32,8 +32,8 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 	base := t.TempDir()
 	config := fmt.Appendf(nil, strings.Replace(crashConfig, "../world", "world", 1), "")
 	try.Do(t, os.WriteFile(filepath.Join(base, "c.yaml"), config, 0o666))
-	mustRun(t, base, strings.Fields("data synth world --train 8 --dev 2 --test 4 --regions 2 --dim 16")...)
-	mustRun(t, base, "train", "--config", "c.yaml", "--run", "run")
+	mustRun(t, base, "data synth world --train 8 --dev 2 --test 4 --regions 2 --dim 16")
+	mustRun(t, base, "train --config c.yaml --run run")
 	try.Do(t, os.Mkdir(filepath.Join(base, "bert"), 0o777))
 	pieces := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nthe\n"
 	try.Do(t, os.WriteFile(filepath.Join(base, "bert", "vocab.txt"), []byte(pieces), 0o666))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
@@ -35,32 +37,16 @@ optim: {lr: 2e-3, lr_update: 1}
 train: {epochs: %d, batch: 16, val_step: 3, log_step: 1}
 `
 
-// vsetrain runs the program in a folder and returns the command, its output collected in out.
-func vsetrain(dir string, out *bytes.Buffer, args ...string) *exec.Cmd {
-	c := exec.Command(*program, args...)
-	c.Dir, c.Stdout, c.Stderr = dir, out, out
-	return c
-}
-
-func mustRun(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	var out bytes.Buffer
-	if err := vsetrain(dir, &out, args...).Run(); err != nil {
-		t.Fatalf("vsetrain %s: %v\n%s", strings.Join(args, " "), err, &out)
-	}
-}
-
 // killWorld makes a data set and an uninterrupted run, and returns the folder and how long the run took.
 func killWorld(t *testing.T, epochs int) (dir string, took time.Duration) {
 	t.Helper()
 	dir = t.TempDir()
 	config := fmt.Appendf(nil, killConfig, *killLoss, epochs)
 	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666))
-	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
-		"128")
-	mustRun(t, dir, "precompute-svd", "--data", "world", "--k", "8")
+	mustRun(t, dir, "data synth world --train 40 --dev 12 --test 0 --regions 4 --dim 128")
+	mustRun(t, dir, "precompute-svd --data world --k 8")
 	start := time.Now()
-	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "whole")
+	mustRun(t, dir, "train --config c.yaml --run whole")
 	return dir, time.Since(start)
 }
 
@@ -81,7 +67,7 @@ func TestKillAndResume(t *testing.T) {
 	epochs := 2 + *kills
 	dir, took := killWorld(t, epochs)
 	start := time.Now()
-	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "one", "--set", "train.max_steps=1")
+	mustRun(t, dir, "train --config c.yaml --run one --set train.max_steps=1")
 	// On average a session starts and does a part of the work that leaves some of it for the last one.
 	most := 2 * (time.Since(start) + (took-time.Since(start))/time.Duration(2**kills))
 	stats := map[string]int{}
@@ -104,13 +90,12 @@ func TestKillAndResume(t *testing.T) {
 func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most time.Duration,
 	stats map[string]int) bool {
 	t.Helper()
-	args := []string{"train", "--config", "c.yaml", "--run", run, "--set",
-		fmt.Sprintf("device.threads=%d", 1+r.IntN(3))}
+	line := fmt.Sprintf("train --config c.yaml --run %s --set device.threads=%d", run, 1+r.IntN(3))
 	if exists(filepath.Join(dir, run, "config.yaml")) {
-		args = append(args, "--resume")
+		line += " --resume"
 	}
 	var out bytes.Buffer
-	c := vsetrain(dir, &out, args...)
+	c := vsetrain(dir, &out, line)
 	try.Do(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
@@ -121,7 +106,7 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 	select {
 	case err := <-ended:
 		if err != nil {
-			t.Fatalf("vsetrain %s: %v\n%s", strings.Join(args, " "), err, &out)
+			t.Fatalf("vsetrain %s: %v\n%s", line, err, &out)
 		}
 		return true
 	case <-moment:
@@ -147,11 +132,6 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 	return false
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // checkLast checks that a kill left whole checkpoints, or none.
 func checkLast(t *testing.T, run string) {
 	t.Helper()
@@ -171,6 +151,38 @@ func sameRuns(t *testing.T, got, want string) {
 	try.Do(t, try.Get(runtest.ReadOutcome(want))(t).Differs(got))
 }
 
+// stopped starts a command, sends it a signal when a log has that many lines, and returns its exit code.
+func stopped(t *testing.T, c *exec.Cmd, sig os.Signal, log string, lines int) int {
+	t.Helper()
+	try.Do(t, c.Start())
+	waitFor(t, log, "\n", lines)
+	try.Do(t, c.Process.Signal(sig))
+	return exitCode(t, c)
+}
+
+// exitCode waits for a command and returns its exit code. One that does not end is killed.
+func exitCode(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	defer time.AfterFunc(2*time.Minute, func() {
+		t.Errorf("%v goes on after two minutes", c.Args)
+		c.Process.Kill()
+	}).Stop()
+	var exit *exec.ExitError
+	if err := c.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode()
+}
+
+// waitFor waits until a file holds a text that many times.
+func waitFor(t *testing.T, path, text string, times int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s holds %q %d times", path, text, times), func() bool {
+		b, _ := os.ReadFile(path)
+		return bytes.Count(b, []byte(text)) >= times
+	})
+}
+
 // Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to continue and end with 75; the resumed run ends as the
 // uninterrupted one.
 func TestSignalsSaveTheState(t *testing.T) {
@@ -180,39 +192,114 @@ func TestSignalsSaveTheState(t *testing.T) {
 	for i, sig := range stopSignals() {
 		name := fmt.Sprintf("signal%d", i)
 		var out bytes.Buffer
-		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", name)
-		try.Do(t, c.Start())
-		path := filepath.Join(dir, name, "metrics.jsonl")
-		for range 1000 { // until it has done some steps
-			if b, _ := os.ReadFile(path); bytes.Count(b, []byte("\n")) >= 4 {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		try.Do(t, c.Process.Signal(sig))
-		var exit *exec.ExitError
-		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-			t.Fatalf("%v: ended with %v\n%s", sig, err, &out)
-		}
+		c := vsetrain(dir, &out, "train --config c.yaml --run "+name)
+		code := stopped(t, c, sig, filepath.Join(dir, name, "metrics.jsonl"), 4)
 		want := "vsetrain: training interrupted; the state is saved, continue with --resume: vsetrain train --resume " +
 			"--run " + name + "\n"
-		if !strings.HasSuffix(out.String(), want) {
-			t.Errorf("%v: %q", sig, out.String())
+		if code != exitInterrupted || !strings.HasSuffix(out.String(), want) {
+			t.Fatalf("%v: exit code %d\n%s", sig, code, &out)
 		}
 		lines, whole := runtest.Metrics(t, filepath.Join(dir, name)), runtest.Metrics(t, filepath.Join(dir, "whole"))
 		if len(lines) == 0 || len(lines) >= len(whole) || !slices.Equal(lines, whole[:len(lines)]) {
 			t.Errorf("%v: interrupted with %d lines of metrics of %d", sig, len(lines), len(whole))
 		}
 		if i == 0 {
-			mustRun(t, dir, "train", "--resume", "--run", name)
+			mustRun(t, dir, "train --resume --run "+name)
 			sameRuns(t, filepath.Join(dir, name), filepath.Join(dir, "whole"))
 			continue
 		}
 		most := strings.Count(strings.Join(lines, "\n"), `"kind":"train"`)/3*3 + 6 // four steps more, or some, tell too
-		mustRun(t, dir, "train", "--resume", "--run", name, "--set", fmt.Sprint("train.max_steps=", most))
+		mustRun(t, dir, fmt.Sprintf("train --resume --run %s --set train.max_steps=%d", name, most))
 		got := runtest.Metrics(t, filepath.Join(dir, name))
 		if len(got) <= len(lines) || len(got) > len(whole) || !slices.Equal(got, whole[:len(got)]) {
 			t.Errorf("%v: resumed with %d lines of metrics that are not the first of %d", sig, len(got), len(whole))
 		}
 	}
+}
+
+const killedSweep = `
+set:
+  data.dir: world
+  model: {embed_dim: 64, word_dim: 32}
+  train: {batch: 16, val_step: 5, epochs: 3, log_step: 1}
+axes: [{param: optim.lr, values: [1e-3, 1e-2]}]
+launcher: {workers: 2, threads: 1}
+dir: sw
+`
+
+// A sweep that is killed continues where it stood: its trials end as if they had been trained alone in one piece, and
+// none is trained again.
+func TestKilledSweepGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(killedSweep), 0o666))
+	mustRun(t, dir, "data synth world --train 80 --dev 10 --test 0 --regions 4 --dim 128")
+	for range 2 {
+		before := steps(t, dir)
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "sweep run --config s.yaml")
+		try.Do(t, c.Start())
+		until(t, "eight steps of a sweep", func() bool { return steps(t, dir) >= before+8 })
+		try.Do(t, c.Process.Kill())
+		c.Wait()
+	}
+	mustRun(t, dir, "sweep run --config s.yaml")
+	s := sweepStatus(t, dir)
+	if !s.Done || s.Counts[sweep.Done] != 2 {
+		t.Fatalf("%+v", s.Counts)
+	}
+	hit := 0
+	for _, l := range s.Trials {
+		if sessions(t, l.Dir) > 1 {
+			hit++
+		}
+		whole := filepath.Join(dir, "whole"+l.ID)
+		mustRun(t, dir, "train --config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
+		sameRuns(t, l.Dir, whole)
+	}
+	if hit == 0 {
+		t.Error("no trial was interrupted")
+	}
+	if out := mustRun(t, dir, "sweep run --config s.yaml"); strings.Contains(out, "started") {
+		t.Errorf("a sweep that is done: %s", out)
+	}
+}
+
+// steps counts the lines of metrics of all trials.
+func steps(t *testing.T, dir string) (n int) {
+	t.Helper()
+	files := try.Get(filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "metrics.jsonl")))(t)
+	for _, f := range files {
+		b := try.Get(os.ReadFile(f))(t)
+		n += bytes.Count(b, []byte("\n"))
+	}
+	return n
+}
+
+// sweepStatus reads `vsetrain sweep status --json`.
+func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
+	t.Helper()
+	var v struct {
+		Counts map[string]int
+		Done   bool
+		Trials []struct {
+			ID, State, Job, Dir string
+			Epoch               float64
+		}
+	}
+	try.Do(t, json.Unmarshal([]byte(mustRun(t, dir, "sweep status --config s.yaml --json")), &v))
+	s.Counts, s.Done = v.Counts, v.Done
+	for _, l := range v.Trials {
+		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir),
+			Epoch: l.Epoch})
+	}
+	return s
+}
+
+// sessions counts the sessions of a run.
+func sessions(t *testing.T, run string) int {
+	t.Helper()
+	b := try.Get(os.ReadFile(filepath.Join(run, "env.json")))(t)
+	var v struct{ Sessions []json.RawMessage }
+	try.Do(t, json.Unmarshal(b, &v))
+	return len(v.Sessions)
 }

@@ -19,7 +19,7 @@ import (
 	"vsetrain/internal/run/launch"
 )
 
-// launchOptions are the options of both batch systems.
+// launchOptions are options for both batch systems.
 type launchOptions struct {
 	Train  []string `args:"COMMAND" optional:"yes"` // the words from train on
 	Nodes  int      `flag:"nodes" default:"1" min:"1" max:"10000" usage:"number of machines"`
@@ -84,7 +84,7 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 	return args, dir, nil
 }
 
-// submit hands a job to a program on its standard input, whose output goes to out.
+// submit runs a program with the job as its standard input, and copies its output to out.
 func (a *app) submit(ctx context.Context, job string, out io.Writer, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	var errs bytes.Buffer
@@ -123,7 +123,7 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 	s := cluster.Steps{Name: filepath.Base(dir), Args: args,
 		Nodes: o.Nodes, PerNode: max(o.Procs, o.GPUs), CPUs: o.CPUs, GPUs: o.GPUs, Time: o.Time, Options: o.Sbatch,
 		Setup: o.Setup, Requeues: o.Requeues, TokenVariable: launch.TokenVariable}
-	if o.GPUs > 0 { // with a process for each, which Slurm starts; what the user sets counts
+	if o.GPUs > 0 { // Slurm starts a process for each; settings of the user come later and override this one
 		s.Args = slices.Insert(slices.Clone(args), 1, "--set", "device.kind=cuda")
 	}
 	if s.Program, err = slurmProgram(); err != nil {

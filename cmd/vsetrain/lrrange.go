@@ -27,8 +27,8 @@ func newCmdLRRange(a *app) *cobra.Command {
 		Use:   "lr-range",
 		Short: "Find a learning rate: train while it rises, and draw the loss",
 		Long: `Train while the learning rate rises by a constant factor each step (Smith, WACV
-2017), and show the loss over the rate. A good rate lies where the loss falls
-fastest, well below the rate of the minimum.`,
+2017), and show the loss over the rate. At a good rate the loss falls fastest,
+well below the rate of the minimum.`,
 		Example: `  vsetrain lr-range --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain lr-range --config demo --from 1e-5 --to 0.1 --steps 60 --out range.svg --json range.json`,
 	})
@@ -96,10 +96,9 @@ func (o *lrRangeOptions) print(a *app, rep training.RangeReport) {
 		}
 	}
 	t.Write(a.Streams)
-	switch {
-	case rep.Steepest == 0:
+	if rep.Steepest == 0 {
 		a.Printf("the loss did not fall at any rate: try other rates (--from, --to) or more --steps\n")
-	default:
+	} else {
 		a.Printf("the loss falls fastest at %.3g and is lowest at %.3g: try optim.lr=%.1e\n", rep.Steepest, rep.Lowest,
 			rep.Steepest)
 	}

@@ -14,7 +14,7 @@ func cpuModel() string {
 	return runtime.GOARCH
 }
 
-// memoryBytes returns the size of main memory, 0 when unknown.
+// memoryBytes returns the size of main memory, 0 if unknown.
 func memoryBytes() uint64 {
 	n, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {
@@ -23,7 +23,7 @@ func memoryBytes() uint64 {
 	return n
 }
 
-// peakMemory returns the most memory the process has had resident, in bytes, 0 when unknown.
+// peakMemory returns the peak resident memory of the process in bytes, 0 if unknown.
 func peakMemory() int64 {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

@@ -17,14 +17,14 @@ func cpuModel() string {
 	return modelIn(string(b), runtime.GOARCH)
 }
 
-// armCores are cores of arm64 by implementer and part, as Linux writes them: it knows no names.
+// armCores are names of arm64 cores by implementer and part, which are all that Linux tells.
 var armCores = map[string]string{
 	"0x41 0xd08": "Cortex-A72", "0x41 0xd0b": "Cortex-A76", "0x41 0xd0c": "Neoverse N1", "0x41 0xd40": "Neoverse V1",
 	"0x41 0xd49": "Neoverse N2", "0x41 0xd4f": "Neoverse V2", "0xc0 0xac3": "AmpereOne",
 }
 
-// modelIn returns the model name of the first processor in a /proc/cpuinfo; of an arm64 it is the name of the core, or
-// its numbers. other is for a text that says nothing of it.
+// modelIn returns the model name of the first processor in a /proc/cpuinfo. On arm64 it is the name of the core, or its
+// numbers. other is the result if the text has neither.
 func modelIn(cpuinfo, other string) string {
 	first := map[string]string{}
 	for line := range strings.Lines(cpuinfo) {
@@ -45,7 +45,7 @@ func modelIn(cpuinfo, other string) string {
 	return other
 }
 
-// memoryBytes returns the size of main memory, 0 when unknown.
+// memoryBytes returns the size of main memory, 0 if unknown.
 func memoryBytes() uint64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -54,7 +54,7 @@ func memoryBytes() uint64 {
 	return uint64(info.Totalram) * uint64(info.Unit)
 }
 
-// peakMemory returns the most memory the process has had resident, in bytes, 0 when unknown.
+// peakMemory returns the peak resident memory of the process in bytes, 0 if unknown.
 func peakMemory() int64 {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

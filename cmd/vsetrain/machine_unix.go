@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime returns the processor time that the process has had, 0 when unknown.
+// processorTime returns the processor time of the process, 0 if unknown.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

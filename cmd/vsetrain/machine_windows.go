@@ -29,7 +29,7 @@ var (
 	getProcessMemoryInfo = kernel32.NewProc("K32GetProcessMemoryInfo")
 )
 
-// processorTime returns the processor time that the process has had, 0 when unknown.
+// processorTime returns the processor time of the process, 0 if unknown.
 func processorTime() time.Duration {
 	var begun, ended, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &begun, &ended, &kernel, &user) != nil {
@@ -41,7 +41,7 @@ func processorTime() time.Duration {
 	return ticks(kernel) + ticks(user)
 }
 
-// memoryBytes returns the size of main memory, 0 when unknown.
+// memoryBytes returns the size of main memory, 0 if unknown.
 func memoryBytes() uint64 {
 	status := struct { // MEMORYSTATUSEX
 		length, load uint32
@@ -54,7 +54,7 @@ func memoryBytes() uint64 {
 	return status.total
 }
 
-// peakMemory returns the most memory the process has had resident, in bytes, 0 when unknown.
+// peakMemory returns the peak resident memory of the process in bytes, 0 if unknown.
 func peakMemory() int64 {
 	counters := struct { // PROCESS_MEMORY_COUNTERS
 		size, faults uint32

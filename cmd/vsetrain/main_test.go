@@ -1,17 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
@@ -19,6 +27,75 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"vsetrain": main})
+}
+
+// newApp returns the program with an empty standard input, on pipes.
+func newApp(out, errs io.Writer) *app {
+	return &app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: out, Err: errs, Width: 80, Now: time.Now}}
+}
+
+// commands returns all commands that the help lists, except the root.
+func commands() (all []*cobra.Command) {
+	all = newTestRoot().Commands()
+	for i := 0; i < len(all); i++ {
+		all = append(all, all[i].Commands()...)
+	}
+	return slices.DeleteFunc(all, func(c *cobra.Command) bool { return !c.IsAvailableCommand() })
+}
+
+func newTestRoot() *cobra.Command { return newCmdRoot(newApp(&bytes.Buffer{}, &bytes.Buffer{})) }
+
+// say carries out a command line in this process and returns its exit code and what it wrote.
+func say(line string, more ...string) (code int, out string) {
+	var all bytes.Buffer
+	a := newApp(&all, &all)
+	a.Environ = os.Environ()
+	code = a.run(append(strings.Fields(line), more...))
+	return code, all.String()
+}
+
+// saying is say for a command that succeeds, with single spaces for all white space.
+func saying(t *testing.T, line string, more ...string) string {
+	t.Helper()
+	code, out := say(line, more...)
+	if code != exitOK {
+		t.Fatalf("%s %q: %s", line, more, out)
+	}
+	return strings.Join(strings.Fields(out), " ")
+}
+
+// vsetrain is the program in a folder, with its output collected in out.
+func vsetrain(dir string, out *bytes.Buffer, line string, more ...string) *exec.Cmd {
+	c := exec.Command(*program, append(strings.Fields(line), more...)...)
+	c.Dir, c.Stdout, c.Stderr = dir, out, out
+	return c
+}
+
+// mustRun runs the program in a folder and returns its output.
+func mustRun(t *testing.T, dir, line string, more ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := vsetrain(dir, &out, line, more...).Run(); err != nil {
+		t.Fatalf("vsetrain %s %q: %v\n%s", line, more, err, &out)
+	}
+	return out.String()
+}
+
+// until waits, for at least a minute, for something to happen.
+func until(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for range 12000 {
+		if happened() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("this never happened: %s", what)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // TestScripts runs the program as a user does; see testdata/script. $FIXTURES is the folder of what PyTorch wrote,
@@ -71,7 +148,10 @@ func measures(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
 
-// status runs a command and checks its exit code: status 2 vsetrain bogus.
+// ofThePlatform is what plain messages leave out: names of system calls and types.
+var ofThePlatform = regexp.MustCompile(`\b(lstat|stat|open) \S+: no such|<f4|goroutine`)
+
+// status runs a command and checks its exit code: status 2 vsetrain bogus. With PLAIN=yes its messages must be plain.
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status CODE COMMAND [ARGUMENTS]")
@@ -88,5 +168,8 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	if found := ofThePlatform.FindString(ts.ReadFile("stderr")); found != "" && ts.Getenv("PLAIN") == "yes" {
+		ts.Fatalf("the message has %q", found)
 	}
 }

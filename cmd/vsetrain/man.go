@@ -43,7 +43,7 @@ SOURCE_DATE_EPOCH, if set, is the date of the pages.`,
 	return c
 }
 
-// pages are the pages of docs/ that describe the commands, and all below them.
+// pages are the pages of docs/ for the commands and their subcommands.
 var pages = map[string]string{"vsetrain": "README", "average": "training", "bench": "performance",
 	"completion": "install", "config": "networks", "data": "data", "data noise": "losses", "doctor": "cuda",
 	"embed": "search", "eval": "evaluation reproduce", "export": "onnx python", "import": "reproduce",
@@ -52,7 +52,7 @@ var pages = map[string]string{"vsetrain": "README", "average": "training", "benc
 	"selftest": "cuda", "serve": "serve", "sweep": "sweeps", "track": "training", "train": "training",
 	"verify": "reliability", "version": "install", "view": "view"}
 
-// manual returns where a command is described beside its man page: pages of docs/, and the address of the project.
+// manual returns the pages of docs/ that describe a command, and the address of the project.
 func manual(c *cobra.Command) (where []string) {
 	for names := ""; names == ""; c = c.Parent() {
 		names = pages[strings.TrimPrefix(c.CommandPath(), "vsetrain ")]
@@ -69,7 +69,7 @@ func manual(c *cobra.Command) (where []string) {
 // manTitle is the name of a command's man page.
 func manTitle(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manPage is a page, and its first lines, by which one of an earlier version is known.
+// manPage is a page, and its first lines, which identify the page of another version.
 type manPage struct{ name, head, text string }
 
 func (o *manPagesOptions) run(_ context.Context, a *app) error {
@@ -85,15 +85,14 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 	if err := atomicfile.MkdirAll(o.Dir); err != nil {
 		return fmt.Errorf("folder for man pages: %w", err)
 	}
-	for _, p := range pages { // before the first is written
+	for _, p := range pages { // before the first page is written
 		path := filepath.Join(o.Dir, p.name)
 		switch b, err := regular.ReadFile(path, 1<<20, "a man page"); {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err
 		case !strings.HasPrefix(string(b), p.head):
-			return fmt.Errorf("%s is not a man page of vsetrain: choose another folder, or move the file away",
-				path)
+			return fmt.Errorf("%s is not a man page of vsetrain: choose another folder, or move the file away", path)
 		}
 	}
 	for _, p := range pages {
@@ -105,7 +104,7 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// manPages returns the page of a command and of all below it.
+// manPages returns the pages of a command and its subcommands.
 func manPages(c *cobra.Command, date string) []manPage {
 	c.InitDefaultHelpFlag()
 	head := fmt.Sprintf(".nh\n.TH %q", strings.ToUpper(manTitle(c)))
@@ -135,7 +134,7 @@ func manPages(c *cobra.Command, date string) []manPage {
 	return append([]manPage{{manTitle(c) + ".1", head, b.String()}}, pages...)
 }
 
-// manBlock is a paragraph in roff, or, where its lines are indented, an example as it stands.
+// manBlock formats a paragraph in roff, or an example if its lines are indented.
 func manBlock(text string) string {
 	begin, end := ".PP\n", ""
 	if strings.HasPrefix(text, "  ") {
@@ -147,8 +146,7 @@ func manBlock(text string) string {
 	return begin + end
 }
 
-// manOptions lists flags in roff: "-c, --config FILE", the explanation, and the default where it says
-// something.
+// manOptions lists flags in roff: "-c, --config FILE", the explanation, and the default unless it is empty or false.
 func manOptions(set *pflag.FlagSet) string {
 	var b strings.Builder
 	set.VisitAll(func(f *pflag.Flag) {
@@ -172,7 +170,7 @@ func manOptions(set *pflag.FlagSet) string {
 	return b.String()
 }
 
-// roff escapes text: backslashes, dashes, and marks that begin a request at the start of a line.
+// roff escapes backslashes, dashes, and characters that begin a request at the start of a line.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

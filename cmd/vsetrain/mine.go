@@ -32,7 +32,7 @@ them in the batch of their anchor.
 
 The scores come from a checkpoint in evaluation mode, or from a matrix of float32 [images, captions], which is read
 block by block. Negatives that score above rho times the match are left out, because they may be right. With
-semantic vectors (precompute-svd) the command says how many of the negatives are false ones all the same.`,
+semantic vectors (precompute-svd) the command also says how many of the mined negatives are false ones.`,
 		Example: `  vsetrain mine runs/vsepp-f30k-lmh1 --k 8 --rho 0.95 --out mined.safetensors
   vsetrain mine scores.npy --data data/f30k --out mined.safetensors
   vsetrain train --config vsepp/f30k-benchmark --set data.mined=mined.safetensors`,
@@ -41,7 +41,7 @@ semantic vectors (precompute-svd) the command says how many of the negatives are
 
 func (o *mineOptions) check(*app) error {
 	if o.stored() && o.Data == "" {
-		return usagef("name the data set that the scores are of with --data DIR")
+		return usagef("which data set are the scores of? name it with --data DIR")
 	}
 	return nil
 }

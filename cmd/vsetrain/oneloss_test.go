@@ -66,7 +66,10 @@ func TestALossIsOneFile(t *testing.T) {
 		return string(out)
 	}
 	run(false, root, goTool, "build", "-overlay", overlay, "-ldflags=-s -w", "-o", bin, "./cmd/vsetrain")
-	program := func(fails bool, args ...string) string { t.Helper(); return run(fails, dir, bin, args...) }
+	program := func(fails bool, line string, more ...string) string {
+		t.Helper()
+		return run(fails, dir, bin, append(strings.Fields(line), more...)...)
+	}
 	has := func(what, out string, words ...string) {
 		t.Helper()
 		for _, w := range words {
@@ -75,27 +78,25 @@ func TestALossIsOneFile(t *testing.T) {
 			}
 		}
 	}
-	program(false, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "4", "--dim",
-		"32")
+	program(false, "data synth world --train 40 --dev 12 --test 12 --regions 4 --dim 32")
 	lines := filepath.Join(dir, "mine.jsonl")
 	convert := func(fails bool, text string, more ...string) string {
 		t.Helper()
 		try.Do(t, os.WriteFile(lines, []byte(text), 0o666))
-		args := []string{"data", "convert", lines, "--out", "mine", "--split", "test"}
-		return program(fails, append(args, more...)...)
+		return program(fails, "data convert mine.jsonl --out mine --split test", more...)
 	}
-	has("help", program(false, "data", "convert", "--help"), ".jsonl", "--times")
+	has("help", program(false, "data convert --help"), ".jsonl", "--times")
 	image := `{"id": "17", "features": [[0.5, 1], [2, 0]]}`
 	has("a broken line", convert(true, image+"\n{"), "mine.jsonl:2: expected an object")
 	has("a foreign flag", convert(true, image, "--keep-first"), "--keep-first is not for",
 		"a .jsonl source has --split")
 	has("a conversion", convert(false, image, "--times", "2"), "test_ims.npy: 1 rows (f32)", "1 image read")
-	has("its data", program(false, "data", "check", "mine"), "1 x 2 x 2", "0    4")
-	train := func(fails bool, loss string, more ...string) string {
+	has("its data", program(false, "data check mine"), "1 x 2 x 2", "0    4")
+	train := func(fails bool, loss, more string) string {
 		t.Helper()
-		return program(fails, append([]string{"train", "--config", "vsepp/f8k-" + loss, "--run", loss, "--set",
-			"data.dir=world", "--set", "model.embed_dim=16", "--set", "model.word_dim=8", "--set", "train.batch=16",
-			"--set", "train.log_step=1", "--set", "train.epochs=1", "--set"}, more...)...)
+		return program(fails, "train --config vsepp/f8k-"+loss+" --run "+loss+" --set data.dir=world --set "+
+			"model.embed_dim=16 --set model.word_dim=8 --set train.batch=16 --set train.log_step=1 --set "+
+			"train.epochs=1 --set "+more)
 	}
 	losses := func(run string) (all []float64) {
 		metrics := try.Get(os.ReadFile(filepath.Join(dir, run, "metrics.jsonl")))(t)
@@ -105,22 +106,22 @@ func TestALossIsOneFile(t *testing.T) {
 		return all
 	}
 	train(false, "own", "loss.own.temperature=0.1")
-	train(false, "infonce", "loss.infonce.temperature=0.1", "--set", "loss.infonce.learn=log_scale")
+	train(false, "infonce", "loss.infonce.temperature=0.1 --set loss.infonce.learn=log_scale")
 	want := losses("infonce")
 	if len(want) < 10 {
 		t.Errorf("the losses of infonce are %v, expected ten or more", want)
 	}
 	golden.Close(t, "losses", losses("own"), want, golden.FP32)
-	program(false, "train", "--resume", "--run", "own", "--set", "train.epochs=2")
-	has("the report", program(false, "report", "own", "--test"), "Own")
-	program(false, "export", "own", "--out", "own.pth")
+	program(false, "train --resume --run own --set train.epochs=2")
+	has("the report", program(false, "report own --test"), "Own")
+	program(false, "export own --out own.pth")
 	metrics := try.Get(os.ReadFile(filepath.Join(dir, "own", "metrics.jsonl")))(t)
 	has("the log", string(metrics), `"own_log_scale":`)
 	has("a value out of range", train(true, "own", "loss.own.temperature=2"), "loss.own.temperature", "[0.01, 1]")
-	has("config show", program(false, "config", "show", "vsepp/f8k-own", "--docs"), "temperature tau at first",
+	has("config show", program(false, "config show vsepp/f8k-own --docs"), "temperature tau at first",
 		"own cross entropy over the batch", "warmup_epochs: 0")
-	has("the schema", program(false, "config", "schema"), `"own": {`)
-	has("completion", program(false, "__complete", "train", "--set", "loss.own."), "loss.own.temperature=")
+	has("the schema", program(false, "config schema"), `"own": {`)
+	has("completion", program(false, "__complete train --set loss.own."), "loss.own.temperature=")
 
 	has("the tests of gradients and of equal scores", run(true, root, goTool, "test", "-vet=off", "-ldflags=-s -w",
 		"-overlay", overlay, "./loss", "-v",

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/data"
 	"vsetrain/internal/apps/serve"
 	"vsetrain/internal/system/onnxruntime"
 	"vsetrain/lab/runtest"
@@ -33,16 +31,7 @@ func TestPictures(t *testing.T) {
 	t.Chdir("Bilder für später")
 	try.Do(t, os.Rename(model, "ein Modell.onnx"))
 	try.Do(t, os.Rename(strings.TrimSuffix(model, ".onnx")+".yaml", "ein Modell.yaml"))
-	do := func(args ...string) string {
-		t.Helper()
-		var out bytes.Buffer
-		if err := vsetrain("", &out, args...).Run(); err != nil {
-			t.Fatalf("%s: %v: %s", args, err, &out)
-		}
-		return out.String()
-	}
-	do("data", "synth", "Welt ä", "--images", "--train", "0", "--dev", "0", "--test", "12", "--regions", "2", "--dim",
-		"16")
+	mustRun(t, "", "data synth --images --train 0 --dev 0 --test 12 --regions 2 --dim 16", "Welt ä")
 	pictures := filepath.Join("Welt ä", "images")
 	later := map[string][]byte{}
 	for _, name := range []string{"10.png", "11.png"} {
@@ -56,8 +45,8 @@ func TestPictures(t *testing.T) {
 		"--no-open", "--listen", "127.0.0.1:0")
 	s.stop(t)
 	run, gallery := filepath.Join("fertig ü", "run"), filepath.Join("fertig ü", "gallery")
-	found := do("search", "--checkpoint", run, "--data", filepath.Join("fertig ü", "drawn"), "--split", "dev",
-		"--image", filepath.Join(pictures, "3.png"), "--k", "3", "--no-cache")
+	found := mustRun(t, "", "search --split dev --k 3 --no-cache --checkpoint", run, "--data",
+		filepath.Join("fertig ü", "drawn"), "--image", filepath.Join(pictures, "3.png"))
 	if strings.Count(found, "\n") < 3 {
 		t.Errorf("search --image finds %s", found)
 	}
@@ -68,29 +57,16 @@ func TestPictures(t *testing.T) {
 		"--token-file", "Schlüssel", "--listen", "127.0.0.1:0", "--log", "none")
 	ask := func(bearer, path string, body any) (status int, a serve.SearchAnswer) {
 		b, err := json.Marshal(body)
-		if err != nil {
-			t.Error(err)
+		if err == nil {
+			status, b, err = post(s.url+path, bearer, b)
 		}
-		q, err := http.NewRequest("POST", s.url+path, strings.NewReader(string(b)))
-		if err != nil {
-			t.Error(err)
-			return 0, a
-		}
-		q.Header.Set("Content-Type", "application/json")
-		q.Header.Set("Authorization", "Bearer "+bearer)
-		r, err := http.DefaultClient.Do(q)
-		if err != nil {
-			t.Error(err)
-			return 0, a
-		}
-		defer r.Body.Close()
-		if b, err = io.ReadAll(r.Body); err == nil {
+		if err == nil {
 			err = json.Unmarshal(b, &a)
 		}
-		if err != nil || r.StatusCode != 200 && r.StatusCode != 401 {
-			t.Errorf("%s: %d, %s, %v", path, r.StatusCode, b, err)
+		if err != nil || status != 200 && status != 401 {
+			t.Errorf("%s: %d, %s, %v", path, status, b, err)
 		}
-		return r.StatusCode, a
+		return status, a
 	}
 	want := func(file string, scored int) {
 		t.Helper()
@@ -123,8 +99,8 @@ func TestPictures(t *testing.T) {
 	ask(token, "v1/images/add", serve.AddRequest{ID: "10.png", Picture: later["10.png"]})
 	want("10.png", 11)
 	try.Do(t, os.WriteFile(filepath.Join(pictures, "11.png"), later["11.png"], 0o644))
-	out := do("data", "extract", "--model", "ein Modell.onnx", "--images", pictures, "--out", gallery, "--split",
-		"test", "--add", "--skip-broken")
+	out := mustRun(t, "", "data extract --split test --add --skip-broken", "--model", "ein Modell.onnx", "--images",
+		pictures, "--out", gallery)
 	if !strings.Contains(out, "1 picture added to split test") {
 		t.Errorf("data extract --add prints %s", out)
 	}
@@ -144,3 +120,120 @@ func TestPictures(t *testing.T) {
 	want("3.png", 10)
 	s.stop(t)
 }
+
+// Features of another model, and of an unknown one, are named at the start of every command that searches, by the
+// server and on the page; features of a run's own data set are not.
+func TestWhoseFeatures(t *testing.T) {
+	inWorld(t)
+	made := func(dir, split, by string) {
+		b := try.Get(json.Marshal(data.ExtractorRecord{Model: "/m/" + by + ".onnx", Hash: strings.Repeat(by, 64),
+			Regions: 2, Dim: 16}))(t)
+		try.Do(t, os.WriteFile(data.ExtractorFile(dir, split), b, 0o644))
+	}
+	saying(t, "data synth known --train 24 --dev 8 --test 20 --regions 2 --dim 16")
+	for _, split := range []string{"train", "dev", "test"} {
+		made("known", split, "a")
+	}
+	saying(t, trainSmall+"data.dir=known --run runs/known")
+	for _, name := range []string{"g", "same", "other"} {
+		saying(t, "data synth "+name+" --train 4 --dev 4 --test 20 --regions 2 --dim 16 --seed 9")
+	}
+	made("same", "test", "a")
+	made("other", "test", "b")
+	for _, c := range []struct{ run, gallery, origin, text string }{
+		{"a", "", "same", ""},
+		{"a", "w", "same", ""},
+		{"a", "g", "unknown", "there is no record that the features of g/test_ims.npy and the training features of"},
+		{"a", "other", "unknown", "(the former come from b.onnx (SHA-256 bbbbbbbbbbbb), the latter have no record)"},
+		{"known", "", "same", ""},
+		{"known", "same", "same", ""},
+		{"known", "g", "unknown", "(the latter come from a.onnx (SHA-256 aaaaaaaaaaaa), the former have no record)"},
+		{"known", "other", "different", "were made by b.onnx (SHA-256 bbbbbbbbbbbb), those that runs/known was " +
+			"trained on by a.onnx (SHA-256 aaaaaaaaaaaa): scores mean nothing"},
+	} {
+		var at []string
+		if c.gallery != "" {
+			at = []string{"--data", c.gallery}
+		}
+		run := "runs/" + c.run
+		says := func(command, text string) {
+			t.Helper()
+			text = strings.Join(strings.Fields(text), " ")
+			if c.text == "" && strings.Contains(text, "features of") || !strings.Contains(text, c.text) {
+				t.Errorf("%s of %s with %s: %s", command, run, c.gallery, text)
+			}
+		}
+		says("search", saying(t, "search "+run+" a man --no-cache", at...))
+		says("embed", saying(t, "embed "+run+" --of images --out o.npy --force", at...))
+		at = append(at, "--no-cache", "--listen", "127.0.0.1:0")
+		s := answering(t, os.Environ(), append([]string{"serve", run}, at...)...)
+		says("serve", s.String())
+		var info serve.InfoAnswer
+		try.Do(t, json.Unmarshal([]byte(get(t, s.url+"v1/info")), &info))
+		if f := info.Splits[0]; f.Features != c.origin || (f.Note == "") != (c.text == "") {
+			t.Errorf("/v1/info of %s with %s: %+v", run, c.gallery, f)
+		}
+		says("/v1/info", info.Splits[0].Note)
+		if info.Pictures || info.NoPictures == "" {
+			t.Errorf("/v1/info: %+v", info)
+		}
+		_, b, err := post(s.url+"v1/search", "", []byte(`{"picture":"AAAA"}`))
+		try.Do(t, err)
+		why := "nothing says which model made the features of "
+		if c.gallery == "other" || c.gallery == "same" || c.run == "known" && c.gallery == "" {
+			why = ".onnx: no such file"
+		}
+		if !strings.Contains(string(b), "this server takes no pictures: ") || !strings.Contains(string(b), why) {
+			t.Errorf("a picture for %s with %s: %s", run, c.gallery, b)
+		}
+		s.stop(t)
+		if c.gallery != "" {
+			s = answering(t, os.Environ(), append([]string{"view", run}, at...)...)
+			says("view", strings.ReplaceAll(s.String(), "split test of "+c.gallery, c.gallery+"/test_ims.npy"))
+			s.stop(t)
+		}
+	}
+}
+
+// A folder of pictures is refused before its features are computed where the network cannot read them, or was trained
+// on features of another model.
+func TestQuickstartLooksFirst(t *testing.T) {
+	model := runtest.Extractor(t, 16)
+	x, err := onnxruntime.Open(model, os.Getenv, onnxruntime.Options{})
+	if errors.Is(err, onnxruntime.ErrNone) {
+		t.Skip(err)
+	}
+	try.Do(t, err)
+	x.Close()
+	inWorld(t)
+	saying(t, "data synth drawn --images --train 0 --dev 0 --test 3 --regions 2 --dim 16")
+	saying(t, "data synth fits --train 24 --dev 8 --test 20 --regions 36 --dim 16")
+	b := try.Get(json.Marshal(data.ExtractorRecord{Model: "/m/other.onnx", Hash: strings.Repeat("0", 64), Regions: 36,
+		Dim: 16}))(t)
+	try.Do(t, os.WriteFile(data.ExtractorFile("fits", "train"), b, 0o644))
+	saying(t, trainSmall+"data.dir=fits --run runs/fits")
+	for run, want := range map[string]string{"runs/a": "was trained on features of 2 x 16, cells.onnx makes 36 x 16",
+		"runs/fits": "by other.onnx (SHA-256 000000000000): scores mean nothing", "runs/nosuch": "no such file"} {
+		code, out := say("quickstart --work q --no-open --listen 127.0.0.1:0 --checkpoint "+run, "--extractor", model,
+			filepath.Join("drawn", "images"))
+		if text := strings.Join(strings.Fields(out), " "); code != exitFailure || !strings.Contains(text, want) {
+			t.Errorf("%s: %d, %s", run, code, text)
+		}
+		if _, err := os.Stat("q"); err == nil {
+			t.Errorf("%s: something was computed", run)
+		}
+	}
+}
+
+// inWorld changes into a folder with the data set w, whose test split has 20 images, and a run.
+func inWorld(t *testing.T) {
+	t.Helper()
+	t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+	saying(t, "data synth w --train 24 --dev 8 --test 20 --regions 2 --dim 16")
+	saying(t, trainSmall+"data.dir=w --run runs/a")
+}
+
+const trainSmall = "train --set model.embed_dim=8 --set model.word_dim=4 --set train.batch=20 " +
+	"--set train.epochs=1 --set "

@@ -63,11 +63,15 @@ func (o *quickstartOptions) run(ctx context.Context, a *app) error {
 		defer stop()
 		switch splits, err := data.Splits(o.Dir); {
 		case o.Dir == "":
-			return o.world(ctx, a, "world", 1000)
+			return o.world(ctx, a)
 		case err != nil:
 			return fmt.Errorf("%w; name a data set or a folder of pictures", err)
 		case slices.Contains(splits, "train"):
-			return o.arrays(ctx, a)
+			vocab := filepath.Join(o.Dir, "vocab.json")
+			if err := a.make(ctx, vocab, "data", "vocab", o.Dir, "--threshold", "1"); err != nil {
+				return err
+			}
+			return o.train(ctx, a, o.Dir)
 		case o.Extractor == "":
 			return fmt.Errorf("%s: no data set (train_caps.txt, train_ims.npy); to search a folder of pictures name "+
 				"the model that makes their features with --extractor FILE.onnx (docs/data.md)", o.Dir)
@@ -81,7 +85,7 @@ func (o *quickstartOptions) run(ctx context.Context, a *app) error {
 	return page.run(ctx, a)
 }
 
-// make carries out the command that makes a file, unless the file is there.
+// make runs the command that makes a file, unless the file exists.
 func (a *app) make(ctx context.Context, file string, args ...string) error {
 	there, err := runfs.Exists(file)
 	if err != nil || there {
@@ -90,31 +94,23 @@ func (a *app) make(ctx context.Context, file string, args ...string) error {
 	return a.step(ctx, args...)
 }
 
-// step carries out another command of the program.
+// step runs another command of the program.
 func (a *app) step(ctx context.Context, args ...string) error {
 	a.Printf("\n%s\n", a.Paint(ui.Bold, "vsetrain "+strings.Join(args, " ")))
 	return a.root(args).ExecuteContext(ctx)
 }
 
-// world makes a synthetic world of that many training images in a folder of --work and trains on it.
-func (o *quickstartOptions) world(ctx context.Context, a *app, name string, train int) error {
-	dir := filepath.Join(o.Work, name)
+// world makes a synthetic data set and trains on it.
+func (o *quickstartOptions) world(ctx context.Context, a *app) error {
+	dir := filepath.Join(o.Work, "world")
 	if err := atomicfile.MkdirAll(o.Work); err != nil {
 		return err
 	}
 	if err := a.make(ctx, filepath.Join(dir, "vocab.json"), "data", "synth", dir, "--images-of", "dev,test",
-		"--train", fmt.Sprint(train), "--dev", "100", "--test", "200"); err != nil { // drawing takes most of the time
+		"--train", "1000", "--dev", "100", "--test", "200"); err != nil { // drawing takes most of the time
 		return err
 	}
 	return o.train(ctx, a, dir)
-}
-
-// arrays trains on a data set.
-func (o *quickstartOptions) arrays(ctx context.Context, a *app) error {
-	if err := a.make(ctx, filepath.Join(o.Dir, "vocab.json"), "data", "vocab", o.Dir, "--threshold", "1"); err != nil {
-		return err
-	}
-	return o.train(ctx, a, o.Dir)
 }
 
 // train trains a small network, unless an earlier call did.
@@ -130,12 +126,12 @@ func (o *quickstartOptions) train(ctx context.Context, a *app, dir string) error
 		"loss.name=infonce", "--set", "model.embed_dim=128", "--set", "train.max_steps=300")
 }
 
-// gallery computes the features of pictures, and trains on the features of drawn pictures where no network is named.
+// gallery computes the features of pictures. Without --checkpoint, it trains on the features of drawn pictures.
 func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptions) error {
 	if _, err := pictures.OpenGallery(o.Dir); err != nil {
 		return err
 	}
-	if o.Checkpoint != "" { // before the work, not after it
+	if o.Checkpoint != "" { // before the features are computed
 		if err := o.reads(a); err != nil {
 			return err
 		}
@@ -151,13 +147,12 @@ func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptio
 		page.Dir = o.Checkpoint
 		return nil
 	}
-	a.Warnf("no --checkpoint: the network is trained on drawn pictures and knows only their colours and " +
-		"shapes")
+	a.Warnf("no --checkpoint: the network is trained on drawn pictures and knows only their colours and shapes")
 	return o.drawn(ctx, a, extract)
 }
 
-// reads returns an error where the network cannot read the features that the extractor makes, and warns where nothing
-// says that it was trained on such.
+// reads returns an error if the network cannot read the extractor's features, and warns if there is no record that it
+// was trained on such features.
 func (o *quickstartOptions) reads(a *app) error {
 	x, err := extract.Open(o.Extractor, a.getenv, 0)
 	if err != nil {
@@ -171,21 +166,20 @@ func (o *quickstartOptions) reads(a *app) error {
 	return err
 }
 
-// drawn trains on drawn pictures, whose features the extractor makes.
+// drawn trains on the extractor's features of drawn pictures.
 func (o *quickstartOptions) drawn(ctx context.Context, a *app,
 	extract func(images, to, split string, more ...string) error) error {
 	dir := filepath.Join(o.Work, "drawn")
-	if there, err := runfs.Exists(filepath.Join(dir, "train_extractor.json")); err != nil || there {
-		if err != nil {
-			return err
-		}
+	if there, err := runfs.Exists(filepath.Join(dir, "train_extractor.json")); err != nil {
+		return err
+	} else if there {
 		return o.train(ctx, a, dir)
 	}
 	if err := a.make(ctx, filepath.Join(dir, "vocab.json"), "data", "synth", dir, "--images", "--train", "200", "--dev",
 		"50", "--test", "0"); err != nil {
 		return err
 	}
-	for _, split := range []string{"dev", "train"} { // train's record is the last that is written
+	for _, split := range []string{"dev", "train"} { // the record of train is written last
 		ids := filepath.Join(dir, split+"_ids.txt")
 		if err := extract(filepath.Join(dir, "images"), dir, split, "--force", "--ids", ids); err != nil {
 			return err

@@ -22,7 +22,7 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// rankFlags are the flags of a command whose work several processes divide.
+// rankFlags are the flags of a command that divides its work among processes.
 type rankFlags struct {
 	Procs int           `flag:"procs" default:"1" min:"1" max:"1024" not:"gpus" usage:"divide the work among N processes of this machine, which share its processors (MPI)"`
 	GPUs  string        `flag:"gpus" arg:"LIST" usage:"divide the work among GPUs: how many, or a LIST such as 0,2,5 (NCCL)"`
@@ -32,7 +32,7 @@ type rankFlags struct {
 	nccl    driver.NCCL // of ranks with GPUs
 }
 
-// place finds which rank this process is: by the variables of a launcher, and --procs or --gpus.
+// place finds the rank of this process from the variables of a launcher, and --procs or --gpus.
 func (o *rankFlags) place(a *app) (launch.Place, error) {
 	procs := o.Procs
 	if o.GPUs != "" {
@@ -51,7 +51,7 @@ func (o *rankFlags) place(a *app) (launch.Place, error) {
 	return p.Times(procs), nil
 }
 
-// checkGPUs reads --gpus, and compares it with the GPUs that there are.
+// checkGPUs reads --gpus, and compares it with the GPUs of this machine.
 func (o *rankFlags) checkGPUs(a *app) error {
 	for i, item := range strings.Split(o.GPUs, ",") {
 		n, err := options.ParseInt(strings.TrimSpace(item))
@@ -86,7 +86,7 @@ func (o *rankFlags) checkGPUs(a *app) error {
 
 const onProcs = "use the processors with --procs N"
 
-// countGPUs is how many GPUs the driver lists.
+// countGPUs returns the number of GPUs that the driver lists.
 func countGPUs(a *app) (int, error) {
 	lib, _ := driver.Search("/", a.getenv)
 	if lib.Path == "" {
@@ -101,8 +101,8 @@ func countGPUs(a *app) (int, error) {
 	})
 }
 
-// placeDevice gives this process its device, and its part of the processors of a machine with several ranks. Ranks have
-// GPUs with --gpus, where device.kind is cuda, and where a launcher started them and device.kind auto finds a GPU.
+// placeDevice gives this process its device, and its share of the processors of a machine with several ranks. Ranks
+// have GPUs with --gpus, if device.kind is cuda, and if a launcher started them and device.kind auto finds a GPU.
 func (o *rankFlags) placeDevice(a *app, p launch.Place, d *device.Options) error {
 	launched := p.Launcher != "" && !p.Child && o.Procs == 1
 	if d.Kind == "cuda" && o.numbers == nil && !launched && p.Ranks > 1 {
@@ -152,7 +152,7 @@ func (o *rankFlags) placeDevice(a *app, p launch.Place, d *device.Options) error
 	return failed
 }
 
-// jobOf is what the devices of the ranks see of each other.
+// jobOf returns the world of the ranks' devices.
 func jobOf(m *launch.Member) device.Job {
 	if m.Devices() {
 		return m
@@ -160,7 +160,7 @@ func jobOf(m *launch.Member) device.Job {
 	return m.World
 }
 
-// programFacts are what all ranks of any command must agree on.
+// programFacts returns what all ranks of any command must agree on.
 func (o *rankFlags) programFacts(a *app, d *device.Options) ([]launch.Fact, error) {
 	executable, err := os.Executable()
 	if err != nil {
@@ -179,8 +179,8 @@ func (o *rankFlags) programFacts(a *app, d *device.Options) ([]launch.Fact, erro
 		a.getenv("VSETRAIN_BLAS"))}), nil
 }
 
-// join makes this process a rank of a job: all of them start, or none. Rank 0 prints; others say only what rank 0
-// cannot know. exit ends the process where another rank's end leaves it waiting.
+// join makes this process a rank of a job: all ranks start, or none. Rank 0 prints; other ranks print only what rank 0
+// cannot know. exit ends the process if another rank ended and this one would wait for it.
 func (o *rankFlags) join(ctx context.Context, a *app, p launch.Place, list []launch.Fact,
 	exit func(*launch.Failure)) (*launch.Member, error) {
 	program, err := programPath()
@@ -191,20 +191,16 @@ func (o *rankFlags) join(ctx context.Context, a *app, p launch.Place, list []lau
 		a.Out = io.Discard
 	}
 	m, err := launch.Join(ctx, launch.Options{Place: p, Procs: max(o.Procs, len(o.numbers)), Devices: o.nccl != nil,
-		Command: append([]string{program},
-			os.Args[1:]...), Env: a.Environ, MPI: mpi.Search("/", a.getenv), Facts: list, Wait: o.Wait,
-		Notice: func(text string) { a.Warnf("%s", text) }, Exit: exit})
-	if p.Child { // rank 0 tells
-		var other *launch.Failure
-		if err == nil || errors.As(err, &other) {
-			a.Err = io.Discard
-		}
+		Command: append([]string{program}, os.Args[1:]...), Env: a.Environ, MPI: mpi.Search("/", a.getenv),
+		Facts: list, Wait: o.Wait, Notice: func(text string) { a.Warnf("%s", text) }, Exit: exit})
+	var other *launch.Failure
+	if p.Child && (err == nil || errors.As(err, &other)) { // rank 0 reports it
+		a.Err = io.Discard
 	}
 	return m, err
 }
 
-// divide calls f in each of the processes that divide the work of a command on a device, or in this one alone, with a
-// world of nil.
+// divide calls f in each of the processes that divide the work of a command. A process alone has the world nil.
 func (o *rankFlags) divide(ctx context.Context, a *app, d *device.Options,
 	f func(context.Context, device.Job) error) error {
 	p, err := o.place(a)

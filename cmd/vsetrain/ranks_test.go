@@ -25,7 +25,6 @@ import (
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/system/mpi"
-	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 )
 
@@ -41,17 +40,19 @@ func ranksWorld(t *testing.T) string {
 	return ""
 }
 
-// trainLosses are the losses in the lines of metrics of a run.
-func trainLosses(t *testing.T, run string) (out []float64) {
+// stepLine is a line of metrics about a step.
+type stepLine struct {
+	Kind   string
+	Loss   float64
+	StepMS float64 `json:"step_ms"`
+}
+
+func stepLines(t *testing.T, run string) (out []stepLine) {
 	t.Helper()
-	for _, line := range runtest.Metrics(t, run) {
-		var l struct {
-			Kind string
-			Loss float64
-		}
-		try.Do(t, json.Unmarshal([]byte(line), &l))
-		if l.Kind == "train" {
-			out = append(out, l.Loss)
+	for line := range bytes.Lines(try.Get(os.ReadFile(filepath.Join(run, "metrics.jsonl")))(t)) {
+		var l stepLine
+		if try.Do(t, json.Unmarshal(line, &l)); l.Kind == "train" {
+			out = append(out, l)
 		}
 	}
 	return out
@@ -63,31 +64,17 @@ func TestProcs(t *testing.T) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 3)
 	var out bytes.Buffer
-	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--procs", "3")
-	try.Do(t, c.Start())
-	path := filepath.Join(dir, "r", "metrics.jsonl")
-	for range 4000 { // until it has done some steps
-		if b, _ := os.ReadFile(path); bytes.Count(b, []byte("\n")) >= 4 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	try.Do(t, c.Process.Signal(syscall.SIGTERM))
-	if code := exitCode(t, c); code != exitInterrupted || strings.Count(out.String(), "the state is saved") != 1 {
+	c := vsetrain(dir, &out, "train --config c.yaml --run r --procs 3")
+	run, whole := filepath.Join(dir, "r"), filepath.Join(dir, "whole")
+	code := stopped(t, c, syscall.SIGTERM, filepath.Join(run, "metrics.jsonl"), 4)
+	if code != exitInterrupted || strings.Count(out.String(), "the state is saved") != 1 {
 		t.Fatalf("exit code %d\n%s", code, &out)
 	}
-	run := filepath.Join(dir, "r")
-	begun, whole := trainLosses(t, run), trainLosses(t, filepath.Join(dir, "whole"))
-	mustRun(t, dir, "train", "--resume", "--run", "r", "--procs", "2")
-	got := trainLosses(t, run)
-	if len(begun) == 0 || len(begun) >= len(whole) || len(got) != len(whole) {
-		t.Fatalf("%d steps, then %d, want %d at the end", len(begun), len(got), len(whole))
+	if begun := stepLines(t, run); len(begun) == 0 || len(begun) >= len(stepLines(t, whole)) {
+		t.Fatalf("%d steps before the signal", len(begun))
 	}
-	for i, want := range whole {
-		if math.Abs(got[i]-want) > 1e-3*want {
-			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], want)
-		}
-	}
+	mustRun(t, dir, "train --resume --run r --procs 2")
+	nearWhole(t, 1e-3, run, whole)
 }
 
 var neighbours = flag.Int("neighbours", 0, "how often TestBesideNeighbours trains on an idle machine; 0 skips it")
@@ -98,27 +85,15 @@ func TestBesideNeighbours(t *testing.T) {
 		t.Skip("times are measured with -neighbours N, on an idle machine")
 	}
 	dir := ranksWorld(t)
-	mustRun(t, dir, "data", "synth", "larger", "--train", "200", "--dev", "12", "--test", "0", "--regions", "12",
-		"--dim", "256")
+	mustRun(t, dir, "data synth larger --train 200 --dev 12 --test 0 --regions 12 --dim 256")
 	step := func(procs string) float64 {
 		t.Helper()
 		try.Do(t, os.RemoveAll(filepath.Join(dir, "r")))
-		mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--procs", procs, "--set", "data.dir=larger",
-			"--set", "model.embed_dim=1024", "--set", "train.batch=64", "--set", "train.max_steps=30",
-			"--set", "train.val_step=0")
-		var all []float64
-		metrics := try.Get(os.ReadFile(filepath.Join(dir, "r", "metrics.jsonl")))(t)
-		for line := range bytes.Lines(metrics) {
-			var l struct {
-				Step   int64
-				StepMS float64 `json:"step_ms"`
-			}
-			if try.Do(t, json.Unmarshal(line, &l)); l.Step > 5 && l.StepMS > 0 {
-				all = append(all, l.StepMS)
-			}
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
+		mustRun(t, dir, "train --config c.yaml --run r --set data.dir=larger --set model.embed_dim=1024 --set "+
+			"train.batch=64 --set train.max_steps=30 --set train.val_step=0 --procs", procs)
+		all := stepLines(t, filepath.Join(dir, "r"))[5:]
+		slices.SortFunc(all, func(a, b stepLine) int { return cmp.Compare(a.StepMS, b.StepMS) })
+		return all[len(all)/2].StepMS
 	}
 	failed := 0
 	for i := range 2 * *neighbours {
@@ -144,16 +119,16 @@ func TestBesideNeighbours(t *testing.T) {
 		failed)
 }
 
-// nearWhole fails where the losses of a run are not the same as in one process, but for rounding.
-func nearWhole(t *testing.T, run, whole string) {
+// nearWhole fails where the losses of a run are not the same as in one process, but for a share.
+func nearWhole(t *testing.T, share float64, run, whole string) {
 	t.Helper()
-	got, want := trainLosses(t, run), trainLosses(t, whole)
+	got, want := stepLines(t, run), stepLines(t, whole)
 	if len(got) == 0 || len(got) != len(want) {
 		t.Fatalf("%d losses, with one process %d", len(got), len(want))
 	}
 	for i, w := range want {
-		if math.Abs(got[i]-w) > 1e-2*w {
-			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
+		if math.Abs(got[i].Loss-w.Loss) > share*w.Loss {
+			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i].Loss, w.Loss)
 		}
 	}
 }
@@ -173,7 +148,7 @@ func TestTorchrun(t *testing.T) {
 	if err != nil || strings.Count(string(out), "next: vsetrain eval") != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	nearWhole(t, filepath.Join(dir, "r"), filepath.Join(dir, "whole"))
+	nearWhole(t, 1e-2, filepath.Join(dir, "r"), filepath.Join(dir, "whole"))
 }
 
 // Two ranks and four exchange values by a library with the ABI of MPI 5, such as the one from pip install mpich.
@@ -187,14 +162,10 @@ func TestProcsOfABI(t *testing.T) {
 		t.Skip("no library with the ABI of MPI 5 is here; pip install mpich, or name it with VSETRAIN_MPI")
 	}
 	dir, _ := killWorld(t, 1)
+	t.Setenv("VSETRAIN_MPI", paths[at])
 	for _, procs := range []string{"2", "4"} {
-		var out bytes.Buffer
-		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", procs, "--procs", procs)
-		c.Env = append(os.Environ(), "VSETRAIN_MPI="+paths[at])
-		if err := c.Run(); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		nearWhole(t, filepath.Join(dir, procs), filepath.Join(dir, "whole"))
+		mustRun(t, dir, "train --config c.yaml --run", procs, "--procs", procs)
+		nearWhole(t, 1e-2, filepath.Join(dir, procs), filepath.Join(dir, "whole"))
 	}
 }
 
@@ -206,14 +177,11 @@ func TestSweepOfRanks(t *testing.T) {
 		"launcher: {workers: 1, threads: 2, procs_per_trial: 2}\ndir: sw\n"
 	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(text), 0o666))
 	var out bytes.Buffer
-	c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
+	c := vsetrain(dir, &out, "sweep run --config s.yaml")
 	try.Do(t, c.Start())
 	trains := func(more int) {
-		for before, i := steps(t, dir), 0; steps(t, dir) < before+more; i++ {
-			if time.Sleep(5 * time.Millisecond); i == 10_000 {
-				t.Fatalf("nothing is trained\n%s", &out)
-			}
-		}
+		before := steps(t, dir)
+		until(t, "a sweep trains", func() bool { return steps(t, dir) >= before+more })
 	}
 	trains(2)
 	killed := 0
@@ -229,14 +197,14 @@ func TestSweepOfRanks(t *testing.T) {
 	if code := exitCode(t, c); code != exitInterrupted || killed != 1 || strings.Count(out.String(), "stopped") != 2 {
 		t.Fatalf("exit code %d, %d ranks killed\n%s", code, killed, &out)
 	}
-	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
+	mustRun(t, dir, "sweep run --config s.yaml")
 	s := sweepStatus(t, dir)
 	if !s.Done || s.Counts[sweep.Done] != 2 {
 		t.Fatalf("%+v", s.Counts)
 	}
 	for _, l := range s.Trials {
-		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", "one"+l.ID)
-		nearWhole(t, l.Dir, filepath.Join(dir, "one"+l.ID))
+		mustRun(t, dir, "train --config", filepath.Join(l.Dir, "trial.yaml"), "--run", "one"+l.ID)
+		nearWhole(t, 1e-2, l.Dir, filepath.Join(dir, "one"+l.ID))
 	}
 }
 
@@ -254,18 +222,13 @@ func TestProcsMeasure(t *testing.T) {
 		before, _, _ := strings.Cut(string(b), `"measured":`) // the time of day
 		return before
 	}
-	var outs [2]bytes.Buffer
-	for i, more := range [][]string{nil, {"--procs", "3"}} {
+	var outs [2]string
+	for i, procs := range []string{"", " --procs 3"} {
 		name := fmt.Sprint(i)
-		c := vsetrain(dir, &outs[i], append([]string{"eval", "whole", "--split", "dev", "--batch", "7", "--device",
-			"cpu", "--threads", "1", "--save-scores", name + ".npy", "--save-ranks", name + ".csv", "--json",
-			name + ".json"}, more...)...)
-		if err := c.Run(); err != nil {
-			t.Fatalf("%v\n%s", err, &outs[i])
-		}
+		outs[i] = mustRun(t, dir, "eval whole --split dev --batch 7 --device cpu --threads 1"+procs, "--save-scores",
+			name+".npy", "--save-ranks", name+".csv", "--json", name+".json")
 		for _, of := range []string{"images", "captions"} {
-			mustRun(t, dir, append([]string{"embed", "whole", "--split", "dev", "--batch", "7", "--of", of, "--out",
-				of + name + ".npy"}, more...)...)
+			mustRun(t, dir, "embed whole --split dev --batch 7"+procs, "--of", of, "--out", of+name+".npy")
 		}
 	}
 	for _, name := range []string{"%d.npy", "%d.csv", "%d.json", "images%d.npy", "captions%d.npy"} {
@@ -274,8 +237,8 @@ func TestProcsMeasure(t *testing.T) {
 		}
 	}
 	files := strings.NewReplacer("0.npy", "1.npy", "0.csv", "1.csv")
-	if files.Replace(outs[0].String()) != outs[1].String() {
-		t.Errorf("three processes print\n%s\none prints\n%s", &outs[1], &outs[0])
+	if files.Replace(outs[0]) != outs[1] {
+		t.Errorf("three processes print\n%s\none prints\n%s", outs[1], outs[0])
 	}
 	fixtures := try.Get(filepath.Abs("../../testdata/torch"))(t)
 	row := func(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
@@ -286,28 +249,24 @@ func TestProcsMeasure(t *testing.T) {
 		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	for _, args := range [][]string{
-		{"embed", "whole", "--texts", "texts", "--batch", "1", "--out", "texts.npy", "--force"},
-		{"eval", "--compare", "whole", "whole", "--split", "dev", "--batch", "7", "--resamples", "20"},
-		{"eval", "--published", "boxes", filepath.Join(fixtures, "gsmn", "checkpoint.pth.tar"), "--manifest", "toy.tsv",
-			"--data", filepath.Join(fixtures, "gsmn", "data")},
+		{"embed whole --texts texts --batch 1 --out texts.npy --force"},
+		{"eval --compare whole whole --split dev --batch 7 --resamples 20"},
+		{"eval --published boxes --manifest toy.tsv", filepath.Join(fixtures, "gsmn", "checkpoint.pth.tar"), "--data",
+			filepath.Join(fixtures, "gsmn", "data")},
 	} {
-		var printed [2]bytes.Buffer
-		var vectors [2]string
+		var printed, vectors [2]string
 		for i, procs := range []string{"1", "3"} {
-			c := vsetrain(dir, &printed[i], append(args, "--device", "cpu", "--threads", "1", "--procs", procs)...)
-			if err := c.Run(); err != nil {
-				t.Fatalf("%v: %v\n%s", args, err, &printed[i])
-			}
-			if args[0] == "embed" {
+			printed[i] = mustRun(t, dir, args[0]+" --device cpu --threads 1 --procs "+procs, args[1:]...)
+			if strings.HasPrefix(args[0], "embed") {
 				vectors[i] = read("texts.npy")
 			}
 		}
-		if printed[0].String() != printed[1].String() || vectors[0] != vectors[1] {
-			t.Errorf("%v: three processes print\n%s\none prints\n%s", args, &printed[1], &printed[0])
+		if printed[0] != printed[1] || vectors[0] != vectors[1] {
+			t.Errorf("%v: three processes print\n%s\none prints\n%s", args, printed[1], printed[0])
 		}
 	}
 	var out bytes.Buffer
-	c := vsetrain(dir, &out, "eval", "whole", "--split", "dev", "--procs", "2", "--scores", "none.npy")
+	c := vsetrain(dir, &out, "eval whole --split dev --procs 2 --scores none.npy")
 	try.Do(t, c.Start())
 	if code := exitCode(t, c); code != exitFailure || strings.Count(out.String(), "none.npy") != 1 {
 		t.Errorf("a file that is not there: exit code %d\n%s", code, &out)
@@ -332,7 +291,7 @@ func TestRanksDisagree(t *testing.T) {
 		var outs [2]bytes.Buffer
 		var all []*exec.Cmd
 		for r := range 2 {
-			c := vsetrain(dir, &outs[r], "train", "--config", "c.yaml", "--run", "r", "--set", "seed=7")
+			c := vsetrain(dir, &outs[r], "train --config c.yaml --run r --set seed=7")
 			if r == 1 {
 				c.Args = append(c.Args, "--set", x.flag)
 			}
@@ -353,20 +312,14 @@ func TestRanksDisagree(t *testing.T) {
 
 // The environment of the manifest's pods, with what Kubernetes adds, is what train reads.
 func TestManifestIsRead(t *testing.T) {
-	var out bytes.Buffer
-	c := vsetrain(t.TempDir(), &out, "launch", "kubernetes", "--nodes", "3", "--procs", "2", "--image", "i", "--",
-		"train", "demo")
-	if err := c.Run(); err != nil {
-		t.Fatal(err, &out)
-	}
+	out := mustRun(t, t.TempDir(), "launch kubernetes --nodes 3 --procs 2 --image i -- train demo")
 	vars := map[string]string{"JOB_COMPLETION_INDEX": "2"}
-	for _, m := range regexp.MustCompile(`- name: ([A-Z_]+)\n +value: "?([^"\n]*)"?\n`).FindAllStringSubmatch(
-		out.String(), -1) {
+	for _, m := range regexp.MustCompile(`- name: ([A-Z_]+)\n +value: "?([^"\n]*)"?\n`).FindAllStringSubmatch(out, -1) {
 		vars[m[1]] = m[2]
 	}
-	secret := regexp.MustCompile(`(?m)^  token: (\w+)$`).FindStringSubmatch(out.String())
-	if !strings.Contains(out.String(), "- name: "+launch.TokenVariable+"\n") || len(secret) != 2 {
-		t.Fatal(out.String())
+	secret := regexp.MustCompile(`(?m)^  token: (\w+)$`).FindStringSubmatch(out)
+	if !strings.Contains(out, "- name: "+launch.TokenVariable+"\n") || len(secret) != 2 {
+		t.Fatal(out)
 	}
 	vars[launch.TokenVariable] = secret[1]
 	p, err := launch.Environment(func(name string) string { return vars[name] })
@@ -383,20 +336,8 @@ func TestManifestIsRead(t *testing.T) {
 func slurmRanks(t *testing.T, call slurmCall) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 12)
-	c := exec.Command(*program, "launch", "slurm", "--nodes", "2", "--procs", "2", "--submit", "--", "train",
-		"--config", "c.yaml", "--run", "r")
-	c.Dir = dir
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	logs := func() (all string) {
-		files, _ := filepath.Glob(filepath.Join(dir, "slurm-*.log"))
-		for _, f := range files {
-			b, _ := os.ReadFile(f)
-			all += string(b)
-		}
-		return all
-	}
+	mustRun(t, dir, "launch slurm --nodes 2 --procs 2 --submit -- train --config c.yaml --run r")
+	logs := func() string { return logsOf(t, filepath.Join(dir, "slurm-*.log")) }
 	last := filepath.Join(dir, "r", "checkpoints", "last.safetensors")
 	hurt := false
 	deadline := time.Now().Add(slurmLimit)
@@ -419,15 +360,7 @@ func slurmRanks(t *testing.T, call slurmCall) {
 	if n := sessions(t, filepath.Join(dir, "r")); n != 2 {
 		t.Errorf("%d sessions, want 2\n%s\n%s", n, call("scontrol", "show", "job"), logs())
 	}
-	got, want := trainLosses(t, filepath.Join(dir, "r")), trainLosses(t, filepath.Join(dir, "whole"))
-	if len(got) != len(want) {
-		t.Fatalf("%d losses, want %d\n%s", len(got), len(want), logs())
-	}
-	for i, w := range want {
-		if math.Abs(got[i]-w) > 1e-3*w {
-			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
-		}
-	}
+	nearWhole(t, 1e-3, filepath.Join(dir, "r"), filepath.Join(dir, "whole"))
 }
 
 // rankOf is the process that Slurm started with the given number, or 0.

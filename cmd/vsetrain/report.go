@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +12,13 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/files/csvfile"
-
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/csvfile"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/analysis"
 	"vsetrain/internal/run/evaluate"
@@ -40,10 +40,10 @@ type reportOptions struct {
 	deviceFlags
 
 	bars     phases
-	pictures *report.Pictures // of Images; nil without
+	pictures *report.Pictures // of Images, or nil
 }
 
-// reportOutput says where a report goes.
+// reportOutput says where a report is written.
 type reportOutput struct {
 	Out    string `flag:"out" arg:"DIR" usage:"write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PDF, CSV) into DIR"`
 	HTML   string `flag:"html" arg:"FILE" usage:"write one self-contained page to FILE"`
@@ -69,7 +69,7 @@ type reportTest struct {
 	Diagnose   bool     `flag:"diagnose" with:"test" usage:"show where the recalls come from (docs/reports.md)"`
 }
 
-// reportPictures says what is shown of single captions and images.
+// reportPictures selects what is shown of single captions and images.
 type reportPictures struct {
 	Hardest   bool     `flag:"hardest" usage:"show the hardest negatives of a caption under two losses of each network"`
 	Query     int      `flag:"query" arg:"LINE" min:"0" usage:"LINE of the caption for --hardest, from 1; 0 takes the caption with the largest hinges in a batch"`
@@ -95,7 +95,6 @@ negatives of a caption and computation time.`,
 	})
 }
 
-// arguments takes the arguments of the command line.
 func (o *reportOptions) arguments(_ *cobra.Command, args []string) error {
 	if len(args) == 0 && len(o.Timing) == 0 {
 		return usagef("expected at least one run directory, a folder that holds some, or --timing")
@@ -186,10 +185,10 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 // runArg is a run directory that an argument names.
 type runArg struct {
 	arg, label, dir string
-	run             bool // the directory is the directory of a run
+	run             bool // dir holds a run
 }
 
-// expandRuns takes [LABEL=]RUN arguments apart. A folder that holds runs stands for all of them.
+// expandRuns splits [LABEL=]RUN arguments, and replaces a folder of runs by the runs.
 func expandRuns(args []string) (out []runArg) {
 	for _, arg := range args {
 		label, root := "", arg
@@ -210,8 +209,8 @@ func expandRuns(args []string) (out []runArg) {
 	return out
 }
 
-// openRuns opens the runs of [LABEL=]RUN arguments. A run that cannot be read, of another build for one, or that has
-// not begun to train, is left out with a warning while another run is left. What is not a run is an error.
+// openRuns opens the runs of [LABEL=]RUN arguments. It skips runs that cannot be read, with a warning, unless no run is
+// left. A folder without runs is an error.
 func openRuns(a *app, args []string) ([]*report.Run, error) {
 	var runs []*report.Run
 	var left []error
@@ -245,7 +244,7 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 	return runs, nil
 }
 
-// measure measures the runs on the test split; a run without weights is left out.
+// measure measures the runs on the test split, except runs without weights.
 func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run) error {
 	for _, r := range runs {
 		q := evaluate.Request{Data: o.Data, PerImage: o.PerImage, Judgements: o.Judgements, Diagnose: o.Diagnose,
@@ -262,14 +261,11 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 }
 
 func (o *reportOptions) request(a *app, split string) pretrained.AnalysisRequest {
-	if o.Split != "" {
-		split = o.Split
-	}
-	return pretrained.AnalysisRequest{Data: o.Data, PerImage: o.PerImage, Split: split, Device: o.Device,
-		BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
+	return pretrained.AnalysisRequest{Data: o.Data, PerImage: o.PerImage, Split: cmp.Or(o.Split, split),
+		Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
 }
 
-// suspects writes the training captions of a run, those that are most probably wrong first (--suspects).
+// suspects writes the training captions of a run in order of their probability to be wrong (--suspects).
 func (o *reportOptions) suspects(ctx context.Context, a *app, runs []*report.Run) error {
 	if o.Suspects == "" {
 		return nil
@@ -282,16 +278,13 @@ func (o *reportOptions) suspects(ctx context.Context, a *app, runs []*report.Run
 		return err
 	}
 	o.bars.close()
-	err = atomicfile.WriteFile(o.Suspects, func(w io.Writer) error {
-		c := csvfile.NewWriter(w)
-		rows := [][]string{{"caption", "image_id", "probability", "loss"}}
-		for _, s := range list {
-			rows = append(rows, []string{strconv.Itoa(s.Caption), s.ImageID,
-				strconv.FormatFloat(s.Probability, 'g', 6, 64), strconv.FormatFloat(s.Loss, 'g', 6, 64)})
-		}
-		return c.WriteAll(rows)
-	})
-	if err != nil {
+	rows := [][]string{{"caption", "image_id", "probability", "loss"}}
+	for _, s := range list {
+		rows = append(rows, []string{strconv.Itoa(s.Caption), s.ImageID,
+			strconv.FormatFloat(s.Probability, 'g', 6, 64), strconv.FormatFloat(s.Loss, 'g', 6, 64)})
+	}
+	write := func(w io.Writer) error { return csvfile.NewWriter(w).WriteAll(rows) }
+	if err := atomicfile.WriteFile(o.Suspects, write); err != nil {
 		return err
 	}
 	likely := slices.IndexFunc(list, func(s analysis.Suspect) bool { return s.Probability <= 0.5 })
@@ -350,7 +343,7 @@ func (o *reportOptions) attention(ctx context.Context, a *app,
 		}
 	}
 	if len(images)+len(words) == 0 {
-		return nil, nil, usagef("--attention: none of the runs is of a network whose attention is defined: %s",
+		return nil, nil, usagef("--attention: no run is of a network whose attention is defined: %s",
 			strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Attention || t.WordAttention }), ", "))
 	}
 	return images, words, nil

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/lab/try"
@@ -64,8 +62,7 @@ func TestOpenRuns(t *testing.T) {
 			args = slices.Insert(args, random.IntN(len(args)+1), filepath.Join(root, "gone"))
 		}
 		var errs bytes.Buffer
-		a := &app{Streams: &ui.Streams{Out: &errs, Err: &errs, Width: 400, Now: time.Now}}
-		runs, err := openRuns(a, args)
+		runs, err := openRuns(newApp(&errs, &errs), args)
 		if (err != nil) != (gone || len(want) == 0) {
 			t.Fatalf("round %d: %v: %v", round, args, err)
 		}

@@ -10,14 +10,6 @@ import (
 	"vsetrain/cmd/vsetrain/internal/flags"
 )
 
-// Groups of commands in the help.
-const (
-	groupPrepare = "prepare"
-	groupTrain   = "train"
-	groupUse     = "use"
-	groupOther   = "other"
-)
-
 // newCmdRoot returns the whole command tree. A new command is one file and one entry here.
 func newCmdRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -36,27 +28,23 @@ docs/data.md describes the layout of a data set.`,
 	}
 	a.addVerbosity(root.PersistentFlags())
 	root.SetVersionTemplate("vsetrain {{.Version}}\n")
-	root.AddGroup(
-		&cobra.Group{ID: groupPrepare, Title: "Prepare data:"},
-		&cobra.Group{ID: groupTrain, Title: "Train and measure:"},
-		&cobra.Group{ID: groupUse, Title: "Use a model:"},
-		&cobra.Group{ID: groupOther, Title: "Other:"},
-	)
-	add := func(id string, cmds ...*cobra.Command) {
-		for _, c := range cmds {
-			c.GroupID = id
+	const others = "Other:"
+	add := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+		for _, c := range commands {
+			c.GroupID = title
 			root.AddCommand(c)
 		}
 	}
-	add(groupPrepare, newCmdQuickstart(a), newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a),
+	add("Prepare data:", newCmdQuickstart(a), newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a),
 		newCmdMine(a))
-	add(groupTrain, newCmdTrain(a), newCmdLaunch(a), newCmdLRRange(a), newCmdSweep(a), newCmdEval(a), newCmdReport(a),
-		newCmdTrack(a), newCmdAverage(a), newCmdImport(a), newCmdExport(a))
-	add(groupUse, newCmdSearch(a), newCmdEmbed(a), newCmdServe(a), newCmdView(a))
-	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdVerify(a), newCmdDoctor(a),
-		newCmdSelftest(a), newCmdVersion(a), newCmdMan(a))
-	root.SetHelpCommandGroupID(groupOther)
-	root.SetCompletionCommandGroupID(groupOther)
+	add("Train and measure:", newCmdTrain(a), newCmdLaunch(a), newCmdLRRange(a), newCmdSweep(a), newCmdEval(a),
+		newCmdReport(a), newCmdTrack(a), newCmdAverage(a), newCmdImport(a), newCmdExport(a))
+	add("Use a model:", newCmdSearch(a), newCmdEmbed(a), newCmdServe(a), newCmdView(a))
+	add(others, newCmdConfig(a), newCmdBench(a), newCmdVerify(a), newCmdDoctor(a), newCmdSelftest(a), newCmdVersion(a),
+		newCmdMan(a))
+	root.SetHelpCommandGroupID(others)
+	root.SetCompletionCommandGroupID(others)
 	group(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -67,14 +55,14 @@ docs/data.md describes the layout of a data set.`,
 	return root
 }
 
-// addVerbosity adds the flags of every command that say how much is told beside results.
+// addVerbosity adds the flags --quiet and --verbose of every command.
 func (a *app) addVerbosity(f *pflag.FlagSet) {
 	f.BoolVar(&a.Quiet, "quiet", false, "print only results, warnings and errors, no progress")
 	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and the time of each part")
 }
 
-// showHelp makes the help of all commands: the first paragraph of the long text, which the man page has in full, usage,
-// examples, flags as package flags lists them in lines of the terminal's width, and where the manual is.
+// showHelp sets the help of all commands: the first paragraph of the long text, usage, examples, flags as package flags
+// lists them, and where the manual is. The man page has the whole long text.
 func (a *app) showHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("about", func(c *cobra.Command) string {
 		first, _, _ := strings.Cut(cmp.Or(c.Long, c.Short), "\n\n")
@@ -90,4 +78,30 @@ func (a *app) showHelp(root *cobra.Command) {
 		usage = strings.ReplaceAll(usage, "."+set+".FlagUsages", "flagUsages ."+set)
 	}
 	root.SetUsageTemplate(usage)
+}
+
+// completionExamples are examples for the completion commands of cobra, by the name of the shell; "" is the command
+// without a shell.
+var completionExamples = map[string]string{
+	"": `  vsetrain completion bash > /etc/bash_completion.d/vsetrain
+  vsetrain completion fish | source`,
+	"bash": `  source <(vsetrain completion bash)
+  vsetrain completion bash > /etc/bash_completion.d/vsetrain`,
+	"zsh": `  source <(vsetrain completion zsh)
+  vsetrain completion zsh > "${fpath[1]}/_vsetrain"`,
+	"fish": `  vsetrain completion fish | source
+  vsetrain completion fish > ~/.config/fish/completions/vsetrain.fish`,
+	"powershell": `  vsetrain completion powershell | Out-String | Invoke-Expression
+  vsetrain completion powershell > vsetrain.ps1`,
+}
+
+func addCompletionExamples(root *cobra.Command) {
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil || c == root {
+		return
+	}
+	c.Example = completionExamples[""]
+	for _, sub := range c.Commands() {
+		sub.Example = completionExamples[sub.Name()]
+	}
 }

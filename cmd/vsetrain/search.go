@@ -25,7 +25,7 @@ type searchOptions struct {
 	JSON     bool   `flag:"json" usage:"print one line of JSON for each query"`
 	splitFlag
 	retrievalFlags `group:"Data and network"`
-	query          string // "-" reads one a line from standard input
+	query          string // "-" reads one query per line from standard input
 }
 
 func newCmdSearch(a *app) *cobra.Command {
@@ -65,12 +65,8 @@ func (o *searchOptions) arguments(_ *cobra.Command, args []string) error {
 		return usagef("--extractor is for a picture: add --image FILE")
 	case o.Image != "" && len(args) > 0:
 		return usagef("expected a query or --image, found both")
-	}
-	if o.Image == "" && strings.TrimSpace(o.query) == "" {
+	case o.Image == "" && strings.TrimSpace(o.query) == "":
 		return usagef("expected a query of words, found %q", o.query)
-	}
-	if o.Extractor != "" && o.Image == "" {
-		return usagef("--extractor is for a picture: add --image FILE")
 	}
 	if len(o.Checkpoints) == 0 {
 		found := "no argument"
@@ -112,8 +108,8 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 	return s.text(ctx, o.query)
 }
 
-// open encodes what the query compares with; an interrupt during it ends it in order, later ones end the program at
-// once: nothing is being written then.
+// open encodes what the query is compared with. An interrupt ends it in order; a later interrupt ends the program at
+// once, as nothing is being written then.
 func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, error) {
 	a := s.app
 	ctx, stop := interruptible(ctx)
@@ -143,11 +139,11 @@ func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, e
 	return x, nil
 }
 
-// lines answers one query a line. A query that cannot be answered does not end the others.
+// lines answers one query per line, and continues after a query that cannot be answered.
 func (s *searcher) lines(ctx context.Context, r io.Reader) error {
 	queries, failed := 0, 0
 	in := bufio.NewScanner(regular.TextReader(r))
-	in.Buffer(nil, 1<<20)
+	in.Buffer(nil, longestLine)
 	for in.Scan() {
 		query := strings.TrimSpace(in.Text())
 		if query == "" {

@@ -18,10 +18,10 @@ type searcher struct {
 	*app
 	opt     *searchOptions
 	index   *search.Index
-	gallery *pictures.Gallery // nil without
+	gallery *pictures.Gallery // or nil
 
-	photo     *pictures.RGB // of --image FILE, with what computes its features; nil without
-	extractor *search.Extractor
+	photo     *pictures.RGB     // of --image FILE, or nil
+	extractor *search.Extractor // for the photo, or nil
 }
 
 // The JSON of a query. Ranks of hits count from 1.
@@ -127,14 +127,14 @@ func (s *searcher) image(ctx context.Context, id string) error {
 	switch {
 	case image < 0:
 	case out.Match == nil:
-		s.Printf("none of its own captions is in the shortlist\n")
+		s.Printf("the shortlist has none of the image's captions\n")
 	default:
-		s.Printf("its own captions are marked *, the best has rank %d of %d\n", *out.Match, a.Scored)
+		s.Printf("the image's captions are marked *; the best has rank %d of %d\n", *out.Match, a.Scored)
 	}
 	return nil
 }
 
-// openPicture opens the picture file that --image names, if it names one and no image of the split, with its model.
+// openPicture opens the picture file of --image and its extractor, unless --image names an image of the split.
 func (s *searcher) openPicture(ctx context.Context, x *search.Index) (err error) {
 	path := s.opt.Image
 	_, unknown := x.FindImage(path)
@@ -164,7 +164,7 @@ func (s *searcher) nameOf(im imageJSON) string {
 	return ui.Clean(im.ID)
 }
 
-// missing says which pictures are not there.
+// missing names the pictures that do not exist.
 func (s *searcher) missing(hits []hitJSON) {
 	if s.opt.Images == "" {
 		return
@@ -197,7 +197,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 func (s *searcher) encode(out searchJSON) error { return json.NewEncoder(s.Raw()).Encode(out) }
 
-// fit shortens a line to the width of the terminal; a pipe gets all of it.
+// fit shortens a line to the width of the terminal; a pipe gets the whole line.
 func (s *searcher) fit(line string) string {
 	r := []rune(line)
 	if !s.OutTTY || len(r) <= s.Width || s.Width < 20 {

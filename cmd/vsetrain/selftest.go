@@ -54,19 +54,19 @@ func (o *selftestOptions) check(*app) error {
 	return nil
 }
 
-// selftestReport collects what a selftest tells, and is what --json prints.
+// selftestReport collects the events of a selftest. It is the JSON of --json.
 type selftestReport struct {
 	Devices map[string]string `json:"devices"` // by variant
 	Skipped map[string]string `json:"skipped,omitempty"`
 	Results []selftest.Result `json:"results"`
 	Failed  int               `json:"failed"`
 	Kernels int               `json:"kernels,omitempty"` // of this GPU
-	Never   []string          `json:"never,omitempty"`   // the ones among them that were not launched
-	Barred  map[string]string `json:"barred,omitempty"`  // those that this machine does not start, and why
+	Never   []string          `json:"never,omitempty"`   // kernels of this GPU that were not launched
+	Barred  map[string]string `json:"barred,omitempty"`  // kernels that this machine does not start, with the reason
 
 	options *selftestOptions
 	app     *app
-	never   map[string]bool // kernels of this GPU that nothing has launched
+	never   map[string]bool // kernels of this GPU that were not launched so far
 }
 
 func (o *selftestOptions) run(ctx context.Context, a *app) error {
@@ -80,7 +80,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	if o.InProcess || o.Kind == "cpu" {
 		err = selftest.Run(ctx, o.request(), r.opened, r.begin, r.each)
 	} else {
-		err = o.inProcesses(ctx, r.opened, r.begin, r.each)
+		err = r.inProcesses(ctx)
 	}
 	return r.end(err)
 }
@@ -110,7 +110,7 @@ func (r *selftestReport) opened(d selftest.Device) {
 	}
 }
 
-// begin names a family before it is tested, so that a GPU that hangs has one.
+// begin prints a family before it is tested, so that it is known if the GPU hangs.
 func (r *selftestReport) begin(family string) {
 	if !r.options.JSON {
 		r.app.Printf("  %-18s ", family)
@@ -131,8 +131,8 @@ func (r *selftestReport) each(x selftest.Result) {
 	}
 }
 
-// end says what a selftest shows that ended with err, or returns why it failed. Of a whole one every kernel must have
-// been launched, but those that this machine does not start.
+// end prints the result of a selftest that ended with err, or returns why it failed. A whole selftest must have
+// launched every kernel that this machine starts.
 func (r *selftestReport) end(err error) error {
 	o, a := r.options, r.app
 	tests, whole := len(r.Results), len(o.Families) == 0 && len(o.Variants) == 0
@@ -159,7 +159,7 @@ func (r *selftestReport) end(err error) error {
 	case tests == 0 && len(r.Skipped) > 0:
 		return fmt.Errorf("selftest: nothing was tested: all variants were skipped")
 	case tests == 0:
-		return fmt.Errorf("selftest: nothing was tested: no variant of those chosen has one of these families")
+		return fmt.Errorf("selftest: nothing was tested: none of the chosen variants has any of these families")
 	case whole && len(r.Never) > 0:
 		return fmt.Errorf("selftest: %s", covered)
 	case o.JSON:

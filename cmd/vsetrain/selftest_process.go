@@ -14,7 +14,7 @@ import (
 	"vsetrain/lab/selftest"
 )
 
-// selftestEvent is what a process of selftest tells the one that started it.
+// selftestEvent is a message of a selftest process to the process that started it.
 type selftestEvent struct {
 	Opened *selftest.Device `json:"opened,omitempty"`
 	Begin  string           `json:"begin,omitempty"` // the family that is tested next
@@ -41,19 +41,18 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 	return failed
 }
 
-// inProcesses tests each variant in its own process. Where one ends before its families do, another continues with the
-// next.
-func (o *selftestOptions) inProcesses(ctx context.Context, opened func(selftest.Device),
-	begin func(family string), each func(selftest.Result)) error {
-	wanted, request := o.Variants, o.request()
+// inProcesses tests each variant in its own process. If a process ends before it has tested all families, another one
+// continues with the next family.
+func (r *selftestReport) inProcesses(ctx context.Context) error {
+	wanted, request := r.options.Variants, r.options.request()
 	if len(wanted) == 0 {
-		wanted = selftest.Variants(o.Kind)
+		wanted = selftest.Variants(r.options.Kind)
 	}
 	for _, variant := range wanted {
 		families := request.Tested(variant)
 		for len(families) > 0 {
-			p := selftestProcess{variant: variant, families: families, opened: opened, begin: begin, each: each}
-			ended, err := p.run(ctx)
+			p := selftestProcess{report: r}
+			ended, err := p.run(ctx, variant, families)
 			if err != nil {
 				return err
 			}
@@ -61,7 +60,7 @@ func (o *selftestOptions) inProcesses(ctx context.Context, opened func(selftest.
 				break
 			}
 			if p.done == 0 || p.done < len(families) && !p.faulted { // it died in the next family
-				each(selftest.Result{Variant: variant, Family: families[p.done],
+				r.each(selftest.Result{Variant: variant, Family: families[p.done],
 					Failures: []string{"the process that tested it ended: " + ended}})
 				p.done++
 			}
@@ -71,28 +70,23 @@ func (o *selftestOptions) inProcesses(ctx context.Context, opened func(selftest.
 	return ctx.Err()
 }
 
-// selftestProcess is one process and what it has told.
+// selftestProcess is the progress of one process.
 type selftestProcess struct {
-	variant  string
-	families []string
-	opened   func(selftest.Device)
-	begin    func(family string)
-	each     func(selftest.Result)
-
-	done             int  // families, the first ones
+	report           *selftestReport
+	done             int  // the number of families that were tested
 	faulted, skipped bool // the last result was a failure; there is nothing to test
 }
 
-// run starts the process and passes on what it tells. ended says how it ended; an error is that nothing can be tested
-// at all.
-func (p *selftestProcess) run(ctx context.Context) (ended string, err error) {
+// run starts the process and reports its events. ended describes how it ended; an error means that nothing can be
+// tested.
+func (p *selftestProcess) run(ctx context.Context, variant string, families []string) (ended string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	var said bytes.Buffer
-	c := exec.CommandContext(ctx, exe, "selftest", "--events", "--in-process", "--variant", p.variant, "--family",
-		strings.Join(p.families, ","))
+	c := exec.CommandContext(ctx, exe, "selftest", "--events", "--in-process", "--variant", variant, "--family",
+		strings.Join(families, ","))
 	c.Args[0], c.Stderr = os.Args[0], &said
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -109,14 +103,14 @@ func (p *selftestProcess) run(ctx context.Context) (ended string, err error) {
 		}
 		switch {
 		case e.Opened != nil:
-			p.opened(*e.Opened)
+			p.report.opened(*e.Opened)
 			p.skipped = e.Opened.Skipped != ""
 		case e.Begin != "":
-			p.begin(e.Begin)
+			p.report.begin(e.Begin)
 		case e.Result != nil:
 			p.done++
 			p.faulted = len(e.Result.Failures) > 0
-			p.each(*e.Result)
+			p.report.each(*e.Result)
 		case e.Error != "":
 			impossible = errors.New(e.Error)
 		}
@@ -132,11 +126,7 @@ func (p *selftestProcess) run(ctx context.Context) (ended string, err error) {
 	if err == nil {
 		return "without a failure", nil
 	}
-	return strings.TrimSpace(err.Error() + ": " + lastLine(said.String())), nil
-}
-
-// lastLine is the last line of a text that holds something.
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
+	last := strings.TrimSpace(said.String())
+	last = last[strings.LastIndexByte(last, '\n')+1:]
+	return strings.TrimSpace(err.Error() + ": " + last), nil
 }

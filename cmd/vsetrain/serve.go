@@ -40,10 +40,9 @@ type serveOptions struct {
 	server serve.Options
 }
 
-// servePort is the first port that is tried where --listen does not name one; the next ones follow.
+// servePort is the first port to try without --listen.
 const servePort = 8430
 
-// Defaults implements flags.Defaulter.
 func (o *serveOptions) Defaults() {
 	o.deviceFlags.Defaults()
 	o.Device.Precision = device.PrecisionAuto
@@ -51,17 +50,17 @@ func (o *serveOptions) Defaults() {
 	o.MaxK, o.MaxItems, o.MaxBody, o.Queue, o.Timeout = l.MaxK, l.MaxItems, l.MaxBody, l.Queue, l.Timeout
 }
 
-// FixedTags are tags of keys of device.Options for serve, which chooses the precision of queries.
+// FixedTags replaces the tags of device.precision: auto has another meaning for serve.
 func (o *serveOptions) FixedTags(key string) reflect.StructTag {
 	if key == "precision" {
 		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto embeds captions of /v1/search in bf16 "+
-			"where that is faster and M-Recall of the split dev changes by less than 0.1, and computes all else in "+
-			"fp32; tf32 is for cuda, fp64 for checking")
+			"if that is faster and changes the M-Recall of the split dev by less than 0.1, and computes everything "+
+			"else in fp32; tf32 is for cuda, fp64 for checking")
 	}
 	return ""
 }
 
-// serveAddress says who reaches the server.
+// serveAddress says who can reach the server.
 type serveAddress struct {
 	Listen       string   `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT to listen on, port 0 for any" empty:"127.0.0.1 with the first free port from 8430"`
 	TokenFile    string   `flag:"token-file" arg:"FILE" usage:"FILE with the token that requests must carry" empty:"VSETRAIN_TOKEN"`
@@ -71,7 +70,7 @@ type serveAddress struct {
 	Stdio        bool     `flag:"stdio" not:"listen,token-file,no-token,allow-host,allow-origin" usage:"answer over standard input and output instead of an address"`
 }
 
-// serveLimits bound what requests ask for.
+// serveLimits bound the requests.
 type serveLimits struct {
 	MaxK     int           `flag:"max-k" min:"1" usage:"most images that a request may ask for"`
 	MaxItems int           `flag:"max-items" min:"1" usage:"most captions or images that a request may embed"`
@@ -82,7 +81,7 @@ type serveLimits struct {
 	Grace    time.Duration `flag:"grace" default:"20s" above:"0" usage:"how long requests in progress may take when the server stops"`
 }
 
-// serveGallery says how images come and go.
+// serveGallery says how images are added and removed.
 type serveGallery struct {
 	AllowChanges bool          `flag:"allow-changes" usage:"let requests add images to the data set and remove them"`
 	Watch        time.Duration `flag:"watch" min:"0" usage:"how often to check the files of the splits for changes; 0s is never"`
@@ -108,7 +107,6 @@ embedder (` + embedders() + `) that picks the candidates.`,
 	})
 }
 
-// arguments takes the arguments of the command line.
 func (o *serveOptions) arguments(c *cobra.Command, args []string) error {
 	if o.Describe {
 		return noArgs(c, args)
@@ -137,27 +135,12 @@ func (o *serveOptions) check(a *app) (err error) {
 		r, err := search.Renew(ctx, s.(*search.Index))
 		return r.Index, r.Embedded, err
 	}
-	if err := x.Validate(); err != nil {
-		return usagef("%v", err)
-	}
-	return nil
-}
-
-func (o *serveOptions) describe(a *app) error {
-	s, err := serve.New(o.server)
-	if err != nil {
-		return err
-	}
-	a.Print(string(s.Description()))
-	return nil
+	return asUsage(x.Validate())
 }
 
 func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
-	if o.Describe {
-		return o.describe(a)
-	}
 	var url string
-	var s *serve.Server // whose Ready names it
+	var s *serve.Server
 	ready := make(chan struct{})
 	o.server.Ready = func() {
 		defer close(ready)
@@ -173,8 +156,12 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	if s, err = serve.New(o.server); err != nil {
 		return err
 	}
+	if o.Describe {
+		a.Print(string(s.Description()))
+		return nil
+	}
 	defer func() {
-		if err != nil && o.server.JSON && !errors.Is(err, context.Canceled) { // as every line
+		if err != nil && o.server.JSON && !errors.Is(err, context.Canceled) {
 			s.Log().Error("failed", "error", err.Error())
 			err = &loggedError{err}
 		}
@@ -193,7 +180,7 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 				err = nil
 			}
 		}()
-	} else if l, err = o.listen(a, s); err != nil { // before the work, not after it
+	} else if l, err = o.listen(a, s); err != nil { // before the images are encoded
 		return err
 	}
 	defer l.Close()
@@ -234,7 +221,6 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	})
 }
 
-// listen opens the address.
 func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
 	l, err := listenOn(o.Listen, servePort)
 	if err != nil || bind.IsLoopback(l.Addr()) || o.server.Token != "" {
@@ -243,21 +229,21 @@ func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
 	if !o.NoToken {
 		l.Close()
 		return nil, usagef("--listen %s is not the loopback address: anyone who can reach it could search; name a "+
-			"token with --token-file or VSETRAIN_TOKEN, or say --no-token", o.Listen)
+			"token with --token-file or VSETRAIN_TOKEN, or use --no-token", o.Listen)
 	}
 	o.warn(a, s, fmt.Errorf("--listen %s is not the loopback address: anyone who can reach it may search, and read "+
 		"captions and ids", o.Listen))
 	return l, nil
 }
 
-// obey reloads the splits at each hangup and stops the server at other signals.
+// obey reloads the splits at a hangup, and stops the server at other signals.
 func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os.Signal, stop func()) {
 	for {
 		select {
 		case by := <-told:
 			if by == hangup {
 				s.Log().Info("reloading", "signal", by.String())
-				go serve.Reload(ctx, s) // which writes the outcome into the log
+				go serve.Reload(ctx, s) // writes the result to the log
 				continue
 			}
 			s.Log().Info("stopping", "signal", by.String())
@@ -268,15 +254,15 @@ func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os
 	}
 }
 
-// pictures opens the model for pictures: the one that is named, else the recorded one; where that is not there or does
-// not work it says why.
+// pictures opens the model for pictures: the model of --extractor, or else the recorded one; why is the reason if the
+// recorded model does not exist or work.
 func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (e *search.Extractor, why string, err error) {
 	e, err = x.OpenExtractor(o.Extractor, a.getenv)
 	if err == nil || o.Extractor != "" {
 		return e, "", err
 	}
-	if !errors.Is(err, search.ErrNoExtractor) { // it is recorded, and somebody may expect it
-		o.warn(a, s, fmt.Errorf("pictures are not taken: %w", err))
+	if !errors.Is(err, search.ErrNoExtractor) { // a model is recorded, so a user may expect it
+		o.warn(a, s, fmt.Errorf("queries cannot be pictures: %w", err))
 	}
 	return nil, messageOf(err), nil
 }
@@ -284,11 +270,10 @@ func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (e *se
 // gallery changes the images of the splits of a data set.
 type gallery struct {
 	dir       string
-	extractor *search.Extractor // nil cannot add
-	without   string            // why there is none
+	extractor *search.Extractor // nil: images cannot be added
+	without   string            // why there is no extractor
 }
 
-// Add implements serve.Gallery.
 func (g *gallery) Add(ctx context.Context, split, id string, p *pictures.RGB) error {
 	if g.extractor == nil {
 		return &data.ChangeError{Text: "images are added with the model that made the others: " + g.without}
@@ -297,12 +282,11 @@ func (g *gallery) Add(ctx context.Context, split, id string, p *pictures.RGB) er
 	return to.Add(ctx, id, p)
 }
 
-// Remove implements serve.Gallery.
 func (g *gallery) Remove(ctx context.Context, split string, ids []string) error {
 	return data.Amend(ctx, g.dir, split, data.Change{Removed: ids}, nil)
 }
 
-// warn writes a warning into the log where that is JSON.
+// warn writes a warning, into the log if that is JSON.
 func (o *serveOptions) warn(a *app, s *serve.Server, err error) {
 	if o.server.JSON {
 		s.Log().Warn(err.Error())

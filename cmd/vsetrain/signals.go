@@ -10,9 +10,8 @@ import (
 	"syscall"
 )
 
-// stopSignals are those after which a command saves what it can and stops: Ctrl-C, SIGTERM and, where there are such,
-// SIGUSR1, which batch systems send some time before they end a job, and SIGHUP, of a terminal that is closed, unless
-// nohup has it ignored.
+// stopSignals are the signals at which a command saves its state and stops: Ctrl-C and SIGTERM; on Unix also SIGUSR1,
+// which batch systems send before they end a job, and SIGHUP, when the terminal closes, unless it is ignored (nohup).
 func stopSignals() []os.Signal {
 	all := append([]os.Signal{syscall.SIGINT, syscall.SIGTERM}, batchSignals...)
 	if hangup != nil && !signal.Ignored(hangup) {
@@ -21,17 +20,17 @@ func stopSignals() []os.Signal {
 	return all
 }
 
-// interruptible returns a context that ends with a signal to stop. A second one ends the program at once; what is on
-// disk stays whole.
+// interruptible returns a context that a signal to stop cancels. A second signal ends the program at once; files stay
+// whole.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, stopSignals()...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// saving is interruptible for a command that saves its state. A closed pipe at its output, as in train | head, is like
-// a signal. A further Ctrl-C calls abandon, which says what is not saved, and ends the program; other further signals,
-// such as the second SIGHUP of a terminal that is closed, leave it time to save.
+// saving is interruptible for a command that saves its state. A closed pipe at its output, as in train | head, counts
+// as a signal. A further Ctrl-C calls abandon, which reports what is not saved, and ends the program. Other further
+// signals, such as a second SIGHUP from a closed terminal, are ignored.
 func (a *app) saving(ctx context.Context, abandon func()) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -56,13 +55,12 @@ func (a *app) saving(ctx context.Context, abandon func()) (context.Context, cont
 	}
 }
 
-// pipeWriter calls closed when nobody reads any more.
+// pipeWriter calls closed when the reader of the pipe has gone.
 type pipeWriter struct {
 	io.Writer
 	closed func()
 }
 
-// Write implements io.Writer.
 func (w *pipeWriter) Write(b []byte) (int, error) {
 	n, err := w.Writer.Write(b)
 	if slices.ContainsFunc(errClosedPipe, func(e error) bool { return errors.Is(err, e) }) {

@@ -16,12 +16,11 @@ var (
 	errClosedPipe = []error{syscall.EPIPE}
 )
 
-// leastFiles is how many open files the Go runtime and a command need; with fewer the runtime itself fails. With two or
-// one beyond those that are open it does so before main: the library of protocol buffers, which gorgonia imports, opens
-// the executable when a program starts.
+// leastFiles is the number of open files that the Go runtime and a command need. With almost none, the program ends
+// before main with a stack trace, because protocol buffers, which gorgonia imports, open the executable.
 const leastFiles = 16
 
-// checkLimits returns an error where the process may open too few files to run at all.
+// checkLimits returns an error if the process may open too few files to run.
 func checkLimits() error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err == nil && l.Cur < leastFiles {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Go makes SIGINT of Ctrl-C and Ctrl-Break, and SIGTERM of a closed window, the end of a session and a shutdown.
+// Go reports Ctrl-C and Ctrl-Break as SIGINT, and a closed window, the end of a session and a shutdown as SIGTERM.
 var (
 	batchSignals []os.Signal
 

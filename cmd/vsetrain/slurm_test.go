@@ -102,15 +102,15 @@ func slurmIdle(call slurmCall, dir string) bool {
 func slurmSweeps(t *testing.T, call slurmCall) {
 	dir := t.TempDir()
 	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666))
-	mustRun(t, dir, "data", "synth", "world", "--train", "100", "--dev", "30", "--test", "0", "--regions", "4", "--dim",
-		"128")
-	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
+	mustRun(t, dir, "data synth world --train 100 --dev 30 --test 0 --regions 4 --dim 128")
+	mustRun(t, dir, "sweep run --config s.yaml")
 
 	var hurt []sweep.Line // the first is killed, the second warned
+	logs := func() string { return logsOf(t, filepath.Join(dir, "sw", "slurm", "*.log")) }
 	deadline := time.Now().Add(slurmLimit)
 	for ; ; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not done after four minutes:\n%s\n%s", call("squeue"), logsOf(t, dir))
+			t.Fatalf("not done after four minutes:\n%s\n%s", call("squeue"), logs())
 		}
 		for len(hurt) < 2 {
 			trials := sweepStatus(t, dir).Trials
@@ -138,19 +138,18 @@ func slurmSweeps(t *testing.T, call slurmCall) {
 	}
 	s := sweepStatus(t, dir)
 	if s.Counts[sweep.Done] != 6 || !s.Done || len(hurt) != 2 {
-		t.Fatalf("%+v, %d tasks hurt\n%s", s.Counts, len(hurt), logsOf(t, dir))
+		t.Fatalf("%+v, %d tasks hurt\n%s", s.Counts, len(hurt), logs())
 	}
-	logs := logsOf(t, dir)
 	for i, l := range hurt {
 		want := "task " + l.Job + " ended with " + []string{"137", "75"}[i] + " and is queued again\n"
-		if !strings.Contains(logs, want) {
-			t.Errorf("no %q in\n%s", want, logs)
+		if !strings.Contains(logs(), want) {
+			t.Errorf("no %q in\n%s", want, logs())
 		}
 		if n := sessions(t, l.Dir); n != 2 {
 			t.Errorf("trial %s had %d sessions, want 2", l.ID, n)
 		}
 		whole := filepath.Join(dir, "whole"+l.ID)
-		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
+		mustRun(t, dir, "train --config", filepath.Join(l.Dir, "trial.yaml"), "--run", whole)
 		sameRuns(t, l.Dir, whole)
 	}
 	// of the job that came last
@@ -161,11 +160,9 @@ func slurmSweeps(t *testing.T, call slurmCall) {
 	}
 }
 
-func logsOf(t *testing.T, dir string) (all string) {
+func logsOf(t *testing.T, pattern string) (all string) {
 	t.Helper()
-	files := try.Get(filepath.Glob(filepath.Join(dir, "sw", "slurm", "*.log")))(t)
-	slices.Sort(files)
-	for _, f := range files {
+	for _, f := range try.Get(filepath.Glob(pattern))(t) {
 		b := try.Get(os.ReadFile(f))(t)
 		all += filepath.Base(f) + ":\n" + string(b)
 	}

@@ -4,9 +4,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -20,56 +18,26 @@ import (
 	"vsetrain/lab/try"
 )
 
-// exitCode waits for a command and returns its exit code. One that does not end is killed.
-func exitCode(t *testing.T, c *exec.Cmd) int {
-	t.Helper()
-	defer time.AfterFunc(2*time.Minute, func() {
-		t.Errorf("%v goes on after two minutes", c.Args)
-		c.Process.Kill()
-	}).Stop()
-	var exit *exec.ExitError
-	if err := c.Wait(); errors.As(err, &exit) {
-		return exit.ExitCode()
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return 0
-}
-
-// waitFor waits until a file holds a text that many times.
-func waitFor(t *testing.T, path, text string, times int) {
-	t.Helper()
-	for range 6000 {
-		if b, _ := os.ReadFile(path); bytes.Count(b, []byte(text)) >= times {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%s never held %q %d times", path, text, times)
-}
-
 // stopWorld is a folder with a data set and a configuration of a run that takes its time.
 func stopWorld(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := strings.Replace(killConfig, "%s", "name: lmh", 1)
 	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)), 0o666))
-	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
-		"128")
+	mustRun(t, dir, "data synth world --train 40 --dev 12 --test 0 --regions 4 --dim 128")
 	return dir
 }
 
 // Whoever reads the output goes away, as head does: the state is saved, and the exit code says so.
 func TestClosedPipeSavesTheState(t *testing.T) {
 	dir := stopWorld(t)
-	for _, both := range []bool{false, true} { // standard error as well
-		run := map[bool]string{false: "out", true: "both"}[both]
+	for _, run := range []string{"out", "both"} { // standard error as well
 		r, w, err := os.Pipe()
 		try.Do(t, err)
 		var errs bytes.Buffer
-		c := exec.Command(*program, "train", "--config", "c.yaml", "--run", run)
-		c.Dir, c.Stdout, c.Stderr = dir, w, io.Writer(&errs)
-		if both {
+		c := vsetrain(dir, &errs, "train --config c.yaml --run "+run)
+		c.Stdout = w
+		if run == "both" {
 			c.Stderr = w
 		}
 		try.Do(t, c.Start())
@@ -79,7 +47,8 @@ func TestClosedPipeSavesTheState(t *testing.T) {
 		if code := exitCode(t, c); code != exitInterrupted {
 			t.Errorf("exit code %d\n%s", code, &errs)
 		}
-		if !both && !strings.HasSuffix(errs.String(), "continue with --resume: vsetrain train --resume --run out\n") {
+		const want = "continue with --resume: vsetrain train --resume --run out\n"
+		if run == "out" && !strings.HasSuffix(errs.String(), want) {
 			t.Errorf("it says %q", &errs)
 		}
 		if !exists(filepath.Join(dir, run, "checkpoints", "last.safetensors")) {
@@ -96,7 +65,7 @@ func TestSavedIsSaved(t *testing.T) {
 	for i := range 12 {
 		run := fmt.Sprint("r", i)
 		var out bytes.Buffer
-		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", run)
+		c := vsetrain(dir, &out, "train --config c.yaml --run "+run)
 		if rank := i % 3; rank < 2 {
 			c.Env = append(os.Environ(), "WORLD_SIZE=2", fmt.Sprint("RANK=", rank), "MASTER_ADDR=127.0.0.1",
 				"MASTER_PORT=29791")
@@ -135,8 +104,8 @@ func TestInterruptedWithoutState(t *testing.T) {
 	out := try.Get(os.Create(filepath.Join(dir, "out")))(t)
 	defer out.Close()
 	var errs bytes.Buffer
-	c := exec.Command(*program, "lr-range", "--config", "c.yaml", "--steps", "10000000")
-	c.Dir, c.Stdout, c.Stderr = dir, out, &errs
+	c := vsetrain(dir, &errs, "lr-range --config c.yaml --steps 10000000")
+	c.Stdout = out
 	try.Do(t, c.Start())
 	waitFor(t, out.Name(), "with lmh", 1)
 	try.Do(t, c.Process.Signal(os.Interrupt))
@@ -149,7 +118,7 @@ func TestInterruptedWithoutState(t *testing.T) {
 // files; further signals of other kinds do not.
 func TestSecondCtrlC(t *testing.T) {
 	dir := stopWorld(t)
-	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--set", "train.max_steps=3")
+	mustRun(t, dir, "train --config c.yaml --run r --set train.max_steps=3")
 	r, w, err := os.Pipe()
 	try.Do(t, err)
 	defer r.Close()
@@ -161,8 +130,8 @@ func TestSecondCtrlC(t *testing.T) {
 	}
 	try.Do(t, syscall.SetNonblock(fd, false))
 	var errs bytes.Buffer
-	c := exec.Command(*program, "train", "--resume", "--run", "r")
-	c.Dir, c.Stdout, c.Stderr = dir, w, &errs
+	c := vsetrain(dir, &errs, "train --resume --run r")
+	c.Stdout = w
 	try.Do(t, c.Start())
 	waitFor(t, filepath.Join(dir, "r", "env.json"), `"pid"`, 2)
 	half := filepath.Join(dir, "r", "checkpoints", ".last.safetensors.tmp-00000000-1-1")
@@ -187,16 +156,6 @@ func TestSecondCtrlC(t *testing.T) {
 	}
 }
 
-// Without enough open files for the runtime there is a message and no stack trace.
-func TestFewOpenFiles(t *testing.T) {
-	c := exec.Command("sh", "-c", `ulimit -n 10 && exec "$@"`, "sh", *program, "version")
-	out, err := c.CombinedOutput()
-	if err == nil || string(out) != "vsetrain: only 10 open files are allowed, at least 16 are needed; raise the "+
-		"limit (ulimit -n)\n" {
-		t.Errorf("%v, %s", err, out)
-	}
-}
-
 // A terminal that is closed ends sweeps as it ends a run: the trials are saved, and the same command continues with
 // them.
 func TestHangupSavesASweep(t *testing.T) {
@@ -210,20 +169,18 @@ func TestHangupSavesASweep(t *testing.T) {
 		files, _ := filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "checkpoints", "last.safetensors"))
 		return len(files)
 	}
-	for i, args := range [][]string{{"run"}, {"worker", "--threads", "1"}} {
+	for i, command := range []string{"run", "worker --threads 1"} {
 		before := steps(t, dir)
 		var out bytes.Buffer
-		c := vsetrain(dir, &out, append(append([]string{"sweep"}, args...), "--config", "s.yaml")...)
+		c := vsetrain(dir, &out, "sweep "+command+" --config s.yaml")
 		try.Do(t, c.Start())
-		for deadline := time.Now().Add(time.Minute); steps(t, dir) < before+8 && time.Now().Before(deadline); {
-			time.Sleep(5 * time.Millisecond)
-		}
+		until(t, "eight steps of a sweep", func() bool { return steps(t, dir) >= before+8 })
 		try.Do(t, c.Process.Signal(syscall.SIGHUP))
 		if code := exitCode(t, c); code != exitInterrupted || !strings.Contains(out.String(), "sweep interrupted") {
-			t.Errorf("sweep %s: exit code %d\n%s", args[0], code, &out)
+			t.Errorf("sweep %s: exit code %d\n%s", command, code, &out)
 		}
 		if i == 0 && saved() == 0 || steps(t, dir) <= before {
-			t.Errorf("sweep %s: nothing is saved", args[0])
+			t.Errorf("sweep %s: nothing is saved", command)
 		}
 	}
 }
@@ -231,17 +188,12 @@ func TestHangupSavesASweep(t *testing.T) {
 // A signal during one of several seeds saves that run, and the message names the command that continues all of them.
 func TestInterruptedSeeds(t *testing.T) {
 	dir := stopWorld(t)
-	var errs bytes.Buffer
-	c := exec.Command(*program, "train", "--config", "c.yaml", "--run", "r", "--seeds", "7,8")
-	c.Dir, c.Stderr = dir, &errs
-	try.Do(t, c.Start())
-	waitFor(t, filepath.Join(dir, "r-seed7", "metrics.jsonl"), "\n", 3)
-	try.Do(t, c.Process.Signal(syscall.SIGTERM))
-	if code := exitCode(t, c); code != exitInterrupted {
-		t.Errorf("exit code %d\n%s", code, &errs)
-	}
-	if !strings.HasSuffix(errs.String(), "continue with --resume: vsetrain train --resume --run r --seeds 7,8\n") {
-		t.Errorf("it says %q", &errs)
+	var out bytes.Buffer
+	c := vsetrain(dir, &out, "train --config c.yaml --run r --seeds 7,8")
+	code := stopped(t, c, syscall.SIGTERM, filepath.Join(dir, "r-seed7", "metrics.jsonl"), 3)
+	const want = "continue with --resume: vsetrain train --resume --run r --seeds 7,8\n"
+	if code != exitInterrupted || !strings.HasSuffix(out.String(), want) {
+		t.Errorf("exit code %d\n%s", code, &out)
 	}
 	if !exists(filepath.Join(dir, "r-seed7", "checkpoints", "last.safetensors")) ||
 		exists(filepath.Join(dir, "r-seed8")) {

@@ -33,14 +33,14 @@ type sweepFlags struct {
 	Dir  string `flag:"dir" arg:"DIR" usage:"folder of the sweep" empty:"dir in the file, or sweeps/NAME after the file"`
 }
 
-// extend completes what the flags name, and lets the file be an argument.
+// extend adds shell completion, and takes the file from an argument too.
 func (f *sweepFlags) extend(c *cobra.Command) {
 	must(c.MarkFlagFilename("config", "yaml", "yml"))
 	c.ValidArgsFunction = cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
 	fileArg(c, &f.File, "FILE")
 }
 
-// load reads the sweep and checks all its trials.
+// load reads the sweep and checks its trials.
 func (f *sweepFlags) load() (*sweep.Plan, *sweep.Store, error) {
 	if f.File == "" {
 		return nil, nil, usagef("which sweep? --config names a file, or one of %s",
@@ -60,14 +60,13 @@ func (f *sweepFlags) load() (*sweep.Plan, *sweep.Store, error) {
 	return p, &sweep.Store{Dir: d.Dir, Stale: time.Minute}, nil
 }
 
-// codedError is an error with an exit code of its own.
+// codedError is an error with an exit code.
 type codedError struct {
 	error
 	code int
 }
 
-// Unwrap returns the error inside.
 func (e *codedError) Unwrap() error { return e.error }
 
-// trialName is what a trial is called in a line of text: number, identifier and seed.
+// trialName names a trial in a message.
 func trialName(t sweep.Trial) string { return fmt.Sprintf("%d %s seed=%d", t.Number, t.ID, t.Seed) }

@@ -32,20 +32,19 @@ slurm the script of the job array.`,
 	})
 }
 
-// launcherFlag puts another launcher over the launcher of the sweep.
+// launcherFlag overrides the launcher of the sweep.
 type launcherFlag struct {
 	Launcher string `flag:"launcher" enum:"local|slurm|kubernetes" usage:"launcher to use instead of the sweep's"`
 }
 
-// choose sets the launcher of a sweep where the flag was given.
+// choose sets the launcher of a sweep if the flag was given.
 func (f *launcherFlag) choose(d *sweep.Definition) error {
-	kind := f.Launcher
-	if kind == "" {
+	if f.Launcher == "" {
 		return nil
 	}
-	d.Launch.Kind = kind
+	d.Launch.Kind = f.Launcher
 	if key, text := d.Launch.Check(); key != "" {
-		return usagef("--launcher %s: launcher.%s: %s", kind, key, text)
+		return usagef("--launcher %s: launcher.%s: %s", f.Launcher, key, text)
 	}
 	return nil
 }
@@ -58,7 +57,7 @@ func (o *sweepPlanOptions) run(_ context.Context, a *app) error {
 	if err := o.choose(plan.Def); err != nil {
 		return err
 	}
-	kind := plan.Def.Launch.Kind
+	kind, text := plan.Def.Launch.Kind, []byte(nil)
 	switch {
 	case o.Output == "table":
 		planTable(a, plan)
@@ -70,12 +69,17 @@ func (o *sweepPlanOptions) run(_ context.Context, a *app) error {
 	case o.Output == "json":
 		return planJSON(a, plan)
 	case o.Output == "yaml" && kind == sweep.OnKubernetes:
-		return printManifest(a, plan, store)
+		text, err = manifest(plan, store)
 	case o.Output == "script" && kind == sweep.OnSlurm:
-		return printScript(a, plan, store)
+		text, err = arrayScript(plan, store)
+	default:
+		err = usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher "+
+			"slurm", o.Output)
 	}
-	return usagef("--output %s: expected table or json, yaml with --launcher kubernetes, or script with --launcher "+
-		"slurm", o.Output)
+	if err == nil {
+		a.Print(string(text))
+	}
+	return err
 }
 
 // checkData opens the data sets of the trials, each once.
@@ -92,7 +96,7 @@ func checkData(plan *sweep.Plan) error {
 	return nil
 }
 
-// warnTogether tells which settings of trials do not go together, each with the number of its trials.
+// warnTogether warns of settings that do not go together, with the number of trials that have them.
 func warnTogether(a *app, plan *sweep.Plan) {
 	var texts []string
 	trials := map[string]int{}

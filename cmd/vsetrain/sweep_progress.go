@@ -7,9 +7,8 @@ import (
 	"vsetrain/internal/apps/sweep"
 )
 
-// sweepView shows a sweep that is worked on: a line for each thing that happens to a trial and, on a terminal, a bar of
-// the trials that are through, with the best result so far. The time that is left follows from those that came through
-// in this session.
+// sweepView shows a running sweep: a line for each event of a trial and, on a terminal, a progress bar with the best
+// result so far.
 type sweepView struct {
 	*app
 	plan   *sweep.Plan
@@ -18,7 +17,7 @@ type sweepView struct {
 	bar    *ui.Progress
 }
 
-// open shows the bar, where there is a terminal for it.
+// open shows the bar on a terminal.
 func (v *sweepView) open() error {
 	if !v.OutTTY || !v.ErrTTY {
 		return nil
@@ -33,7 +32,6 @@ func (v *sweepView) open() error {
 	return nil
 }
 
-// event shows what happened to a trial.
 func (v *sweepView) event(e sweep.Event) {
 	if e.Kind == sweep.Failed {
 		v.failed++
@@ -54,8 +52,8 @@ func (v *sweepView) event(e sweep.Event) {
 
 func (v *sweepView) total() int64 { return int64(v.plan.Points * len(v.plan.Def.Seeds)) }
 
-// sweepProgress counts the trials on which nothing is left to do, as far as known, and names the best result. With asha
-// results decide who continues, so that all are through only when the sweep is done.
+// sweepProgress counts the trials with nothing left to do, and describes the best result. With asha, results decide
+// which trials continue, so all trials are through only when the sweep is done.
 func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
 	top, equal := -1, 0
 	for i, l := range st.Trials {

@@ -22,7 +22,7 @@ type sweepRunOptions struct {
 	Workers int  `flag:"workers" min:"0" usage:"trials to run at a time; 0 takes the sweep's number"`
 	Threads int  `flag:"threads" min:"0" usage:"CPU threads per trial; 0 takes the sweep's number, or a share of the processors"`
 	Retry   bool `flag:"retry" usage:"try failed trials again"`
-	Apply   bool `flag:"apply" usage:"kubernetes: hand the manifest to kubectl apply"`
+	Apply   bool `flag:"apply" usage:"kubernetes: pass the manifest to kubectl apply"`
 	DryRun  bool `flag:"dry-run" usage:"slurm and kubernetes: write the files, submit nothing"`
 }
 
@@ -34,7 +34,7 @@ func newCmdSweepRun(a *app) *cobra.Command {
 a Slurm job array or as an Indexed Job of Kubernetes. The same command continues
 an interrupted sweep.
 
-Launcher local runs several trials at a time, each in a process of its own with a share of the processors, or with a
+Launcher local runs several trials at a time, each in a separate process with a share of the processors, or with a
 GPU. A terminal shows how many are done, the best result so far and the time left. slurm submits a job array, and a
 job that collects after it. kubernetes writes the manifest, and applies it with --apply.`,
 		Example: `  vsetrain sweep run --config demo --workers 2
@@ -69,13 +69,13 @@ func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
 	case sweep.OnKubernetes:
 		return o.kubernetes(ctx, a, plan, store)
 	}
-	if err := checkData(plan); err != nil { // once, before every trial says it
+	if err := checkData(plan); err != nil { // once, instead of once per trial
 		return fmt.Errorf("no trial was started: %w", err)
 	}
 	return work(ctx, a, plan, store, -1, "")
 }
 
-// retry forgets every failure.
+// retry removes the records of failures.
 func retry(a *app, plan *sweep.Plan, store *sweep.Store) error {
 	states, err := plan.States(store)
 	if err != nil {
@@ -93,7 +93,7 @@ func retry(a *app, plan *sweep.Plan, store *sweep.Store) error {
 	return nil
 }
 
-// work runs a worker in this process. Its error says how many trials failed, or that it was interrupted.
+// work runs a worker in this process. Its error gives the number of failed trials, or is an interruption.
 func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, index int, job string) error {
 	exe, err := programPath()
 	if err != nil {
@@ -103,8 +103,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	slots := l.Parallel()
 	threads := cmp.Or(l.Threads, max(runtime.GOMAXPROCS(0)/slots, 1))
 	ctx, stop := a.saving(ctx, func() {
-		a.Errorf("stopped at once; running trials save their own state, and the same command continues " +
-			"them")
+		a.Errorf("stopped at once; running trials save their state, and the same command continues them")
 	})
 	defer stop()
 	v := &sweepView{app: a, plan: plan, store: store}
@@ -145,16 +144,15 @@ func eventText(e sweep.Event, d *sweep.Definition) string {
 		s += fmt.Sprintf(" up to epoch %d: %s", e.Job.Epochs, d.ShortText(e.Job.State.Point))
 	case sweep.Finished:
 		s += fmt.Sprintf(": %s, best %s %.2f at epoch %.1f", ui.Count(e.Result.Epochs, "epoch"), d.Metric,
-			e.Result.Score,
-			e.Result.BestEpoch)
+			e.Result.Score, e.Result.BestEpoch)
 	case sweep.Failed:
 		s += ": " + e.Fail.Error
 	}
 	return s
 }
 
-// summary says how the sweep stands. The error counts the failed trials, those of earlier sessions too; with an
-// index it is about that trial.
+// summary prints the state of the sweep. The error counts the failed trials of all sessions; with an index it is about
+// that trial.
 func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error {
 	st, err := sweep.ReadStatus(plan, store, a.Now())
 	if err != nil {
@@ -175,4 +173,40 @@ func summary(a *app, plan *sweep.Plan, store *sweep.Store, index, now int) error
 		a.Printf("next: vsetrain sweep collect --config %s\n", plan.Def.File)
 	}
 	return nil
+}
+
+type sweepWorkerOptions struct {
+	sweepFlags
+	Index   int    `flag:"index" default:"-1" min:"-1" usage:"train only this trial of the plan, from 0; -1 trains all"`
+	Threads int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
+	Job     string `flag:"job" arg:"NAME" empty:"none" usage:"NAME of the job, for status"`
+}
+
+func newCmdSweepWorker(a *app) *cobra.Command {
+	return a.command(&sweepWorkerOptions{}, &cobra.Command{
+		Use:   "worker",
+		Short: "Train the trials of a sweep, one of several workers",
+		Long: `Train one free trial after another until none is left. Any number of workers on
+any number of machines can share the folder of a sweep. --index trains only that
+trial of a grid or random search.`,
+		Example: `  vsetrain sweep worker --config demo
+  vsetrain sweep worker --config paper --index 3 --threads 8`,
+	})
+}
+
+func (o *sweepWorkerOptions) run(ctx context.Context, a *app) error {
+	plan, store, err := o.load()
+	if err != nil {
+		return err
+	}
+	if o.Index >= 0 && !plan.Indexed() {
+		return usagef("--index: with method %s, results decide which trials come next, so a worker takes any trial; "+
+			"leave it out", plan.Def.Method)
+	}
+	if o.Index >= len(plan.Trials) {
+		return usagef("--index %d: the sweep has trials 0 to %d", o.Index, len(plan.Trials)-1)
+	}
+	// The job sets the processors and GPUs.
+	plan.Def.Launch.Workers, plan.Def.Launch.Threads, plan.Def.Launch.GPUs = 1, o.Threads, nil
+	return work(ctx, a, plan, store, o.Index, o.Job)
 }

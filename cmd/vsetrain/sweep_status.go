@@ -100,7 +100,6 @@ func statusTable(a *app, plan *sweep.Plan, st *sweep.Status) {
 	a.Printf("%s\n", countsText(st))
 }
 
-// countsText counts the trials by state.
 func countsText(st *sweep.Status) string {
 	var parts []string
 	for _, name := range []string{sweep.Done, sweep.Pruned, sweep.Paused, sweep.Running, sweep.Stopped, sweep.Waiting,
@@ -116,5 +115,5 @@ func countsText(st *sweep.Status) string {
 	return s
 }
 
-// seconds writes a time of whole seconds as 1h2m3s.
+// seconds formats seconds as 1h2m3s.
 func seconds(s float64) string { return (time.Duration(s+0.5) * time.Second).String() }

@@ -16,8 +16,8 @@ import (
 	"vsetrain/train"
 )
 
-// lockPatience is how long a trial waits for its run directory: the process of a killed worker needs a moment to save
-// its state.
+// lockPatience is how long a trial waits for its run directory: the trial of a killed worker needs time to save its
+// state.
 const lockPatience = time.Minute
 
 type sweepTrialOptions struct {
@@ -47,7 +47,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	}
 	c := &cfg.Config
 	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for the epochs of its rung
-	if o.Epochs < c.Train.Epochs { // it may go on: what comes later is not a mistake
+	if o.Epochs < c.Train.Epochs { // it may continue, so settings for later epochs are not mistakes
 		c = c.Unchosen()
 	}
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, o.Dir
@@ -56,9 +56,9 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !place.Child { // whose rank 0 has the pipe, and tells it
-		go func() { // the worker closes the pipe, or is gone
-			io.Copy(io.Discard, a.In) // either way the pipe has ended
+	if !place.Child { // rank 0 has the pipe, and stops the others
+		go func() { // the pipe ends when the worker closes it or dies
+			io.Copy(io.Discard, a.In)
 			cancel()
 		}()
 		if err := unlocked(ctx, o.Dir); err != nil {
@@ -71,7 +71,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	}
 	_, err = s.divided(ctx, &o.rankFlags, place, c, o.Dir, begun)
 	switch {
-	case errors.Is(err, train.ErrInterrupted), errors.Is(err, errNotBegun): // its state is what it was
+	case errors.Is(err, train.ErrInterrupted), errors.Is(err, errNotBegun):
 		return &codedError{err, exitInterrupted}
 	case errors.Is(err, runfs.ErrLocked):
 		return &codedError{err, sweep.ExitLocked}
@@ -79,7 +79,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	return err
 }
 
-// unlocked waits until no other process works in a run directory: before the ranks meet, which wait for nothing then.
+// unlocked waits until no other process works in a run directory, before the ranks meet.
 func unlocked(ctx context.Context, dir string) error {
 	for begin := time.Now(); ; time.Sleep(time.Second) {
 		d, err := runfs.Open(dir, runfs.Owner{PID: os.Getpid(), Since: time.Now()})

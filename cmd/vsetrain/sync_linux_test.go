@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +16,7 @@ import (
 // kernel is asked, through strace.
 func TestNamesOfARunAreSynced(t *testing.T) {
 	dir := t.TempDir()
-	mustRun(t, dir, "data", "synth", "world", "--train", "8", "--dev", "4", "--test", "0", "--regions", "2",
-		"--dim", "16")
+	mustRun(t, dir, "data synth world --train 8 --dev 4 --test 0 --regions 2 --dim 16")
 	config := []byte("data: {dir: world}\nmodel: {embed_dim: 8, word_dim: 8}\ntrain: {epochs: 1, batch: 16}\n")
 	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666))
 	strace, err := exec.LookPath("strace")
@@ -27,27 +26,22 @@ func TestNamesOfARunAreSynced(t *testing.T) {
 	if out, err := exec.Command(strace, "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("strace cannot trace here: %s", out)
 	}
-	var out bytes.Buffer
-	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "made/run")
-	c.Path, c.Args = strace, append([]string{strace, "-f", "-y", "-o", "trace", "-e",
-		"trace=mkdirat,openat,fsync,renameat,renameat2,rename", "--", c.Path}, c.Args[1:]...)
-	if err := c.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
+	const trace = "-f -y -o trace -e trace=mkdirat,openat,fsync,renameat,renameat2,rename -- "
+	c := exec.Command(strace, strings.Fields(trace+*program+" train --config c.yaml --run made/run")...)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	b := try.Get(os.ReadFile(filepath.Join(dir, "trace")))(t)
 	lines := strings.Split(string(b), "\n")
 	at := func(from int, parts ...string) int {
-	line:
-		for i := from; i < len(lines); i++ {
-			for _, p := range parts {
-				if !strings.Contains(lines[i], p) {
-					continue line
-				}
-			}
-			return i
+		i := slices.IndexFunc(lines[from:], func(line string) bool {
+			return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(line, p) })
+		})
+		if i < 0 {
+			t.Fatalf("no line with %q after line %d of\n%s", parts, from, b)
 		}
-		t.Fatalf("no line with %q behind line %d of\n%s", parts, from, b)
-		return 0
+		return from + i
 	}
 	last := at(0, "rename", "/last.safetensors\"")
 	for made, folder := range map[string]string{"mkdirat(|made\"": "", "mkdirat(|made/run\"": "/made",

@@ -38,13 +38,8 @@ func (o *trackOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	for _, r := range runs {
-		of := r.Config.Track
-		if o.MLflow != "" {
-			of.MLflow = o.MLflow
-		}
-		if o.Experiment != "" {
-			of.Experiment = o.Experiment
-		}
+		of := mlflow.Options{MLflow: cmp.Or(o.MLflow, r.Config.Track.MLflow),
+			Experiment: cmp.Or(o.Experiment, r.Config.Track.Experiment)}
 		if err := of.Validate(); err != nil {
 			return usagef("--%v", err)
 		}
@@ -70,8 +65,8 @@ func (o *trackOptions) run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// tracking returns the MLflow server of a configuration; without an address there is none. The environment names the
-// server where the configuration does not, and how to sign in, by the names that MLflow's own library reads.
+// tracking returns the MLflow server of a configuration; its URL is empty if there is none. The variables of MLflow's
+// own library give the server, if the configuration does not, and the credentials.
 func (a *app) tracking(o mlflow.Options) mlflow.Target {
 	t := mlflow.Target{URL: o.MLflow, Experiment: o.Experiment, Token: a.getenv("MLFLOW_TRACKING_TOKEN"),
 		User: a.getenv("MLFLOW_TRACKING_USERNAME"), Password: a.getenv("MLFLOW_TRACKING_PASSWORD")}

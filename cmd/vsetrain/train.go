@@ -65,7 +65,6 @@ Ctrl-C, 2 for a wrong command line or configuration, and 1 for every other failu
 	})
 }
 
-// run trains in the way that the flags ask for.
 func (o *trainOptions) run(ctx context.Context, a *app) error {
 	place, err := o.place(a)
 	if err != nil {
@@ -82,8 +81,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	return o.runOne(ctx, a, place)
 }
 
-// configuration reads the configuration of one run, and names its directory. A run that is resumed knows its
-// configuration.
+// configuration returns the configuration and the directory of one run. A run that is resumed has its configuration.
 func (o *trainOptions) configuration(a *app) (c *config.Config, dir string, err error) {
 	if o.Resume && o.File == "" {
 		if o.Run == "" {
@@ -128,12 +126,11 @@ func (o *trainOptions) runOne(ctx context.Context, a *app, place launch.Place) e
 	return nil
 }
 
-// trainSession trains runs one after the other, and knows which one a second Ctrl-C abandons.
+// trainSession trains one run after another.
 type trainSession struct {
 	app    *app
-	rank   launch.Place
-	member *launch.Member            // nil where this process trains alone
-	now    atomic.Pointer[trainView] // nil between runs
+	member *launch.Member            // nil if this process trains alone
+	now    atomic.Pointer[trainView] // the run that trains; nil between runs
 }
 
 func newTrainSession(a *app, c *config.Config) *trainSession {
@@ -143,7 +140,7 @@ func newTrainSession(a *app, c *config.Config) *trainSession {
 	return &trainSession{app: a}
 }
 
-// abandon ends the run that trains now without saving it.
+// abandon ends the current run without saving it.
 func (s *trainSession) abandon() {
 	if v := s.now.Load(); v != nil {
 		v.abandon()
@@ -169,7 +166,7 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
 }
 
-// printOutcome tells how a run that is complete ended.
+// printOutcome prints the result of a complete run.
 func printOutcome(a *app, c *config.Config, p train.Position, dir string) {
 	if p.BestStep == 0 {
 		a.Printf("no validation scored above 0; the last weights are in %s\n", filepath.Join(dir, runfs.CheckpointsName,
@@ -199,18 +196,17 @@ type trainView struct {
 	wait   float64 // share of the time spent waiting for data, smoothed
 	loss   float64 // smoothed
 	step   int64   // of the last batch
-	header bool
-	dry    bool // shows the plan alone
-	quiet  bool // nor that
+	header bool    // the header of the table was printed
+	dry    bool    // show only the plan
+	quiet  bool    // do not show the plan either
 
 	resident phases
-	saved    atomic.Int64 // step of the last checkpoint; nowhere before the run is open
+	saved    atomic.Int64 // step of the last checkpoint; nowhere before the run has a directory
 }
 
-// nowhere stands for the step of a run that has no directory yet.
 const nowhere = -1
 
-// abandon says what is lost when the program ends before the state is saved, and removes half-written files.
+// abandon reports what is not saved when the program ends at once, and removes half-written files.
 func (v *trainView) abandon() {
 	dir := v.dir
 	switch n := v.saved.Load(); {
@@ -251,9 +247,8 @@ func (v *trainView) Started(p training.Plan) {
 			ui.Count(v.cfg.Train.MicroBatch, "pair"), ui.Bytes(p.MicroBytes))
 	}
 	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"),
-		ui.Count(p.TrainImages, "image"),
-		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), p.Pairs,
-		ui.Count(p.Epochs, "epoch"))
+		ui.Count(p.TrainImages, "image"), ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"),
+		p.Pairs, ui.Count(p.Epochs, "epoch"))
 	if c := p.Coverage; c[0].Unknown+c[1].Unknown > 0 {
 		v.Printf("words missing from the vocabulary: %.1f %% in training captions, %.1f %% in validation captions\n",
 			c[0].Percent(), c[1].Percent())
@@ -299,7 +294,7 @@ func (v *trainView) Step(i train.StepInfo) {
 		v.loss, v.rate, 100*v.wait, gpuUsage(i.Usage)))
 }
 
-// gpuUsage is the part of the progress bar about the GPU, empty where it tells nothing.
+// gpuUsage is the part of the progress bar about the GPU, empty if its usage is unknown.
 func gpuUsage(u *device.Usage) string {
 	if u == nil {
 		return ""

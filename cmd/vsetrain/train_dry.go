@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/run/training"
 )
 
-// dryRequest is a training request that writes nothing, shown by a view of the plan alone.
+// dryRequest returns a training request that writes nothing, and its view, which shows only the plan.
 func dryRequest(a *app, cfg *config.Config, dir string) (training.Request, *trainView) {
 	w := &trainView{app: a, cfg: cfg, dry: true, resident: phases{app: a}}
 	return training.Request{Config: cfg, RunDir: dir, BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()),
@@ -18,7 +18,7 @@ func dryRequest(a *app, cfg *config.Config, dir string) (training.Request, *trai
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }}, w
 }
 
-// dryRun checks a run and predicts what it will take.
+// dryRun checks a run and estimates its time and memory.
 func (o *trainOptions) dryRun(ctx context.Context, a *app) error {
 	cfg, dir, err := o.configuration(a)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"vsetrain/train"
 )
 
-// settings returns the configuration of a rank, and gives this process its device. What is stored with the run does not
-// depend on the number of ranks.
+// settings returns the configuration of a rank, and gives this process its device. It copies the configuration, as the
+// run stores nothing that depends on the number of ranks.
 func (s *trainSession) settings(o *rankFlags, c *config.Config, p launch.Place) (*config.Config, error) {
 	if p.Ranks > c.Train.Batch {
 		return nil, usagef("%d ranks, but train.batch is %d: each rank needs at least one caption; start fewer",
@@ -32,11 +32,11 @@ func (s *trainSession) settings(o *rankFlags, c *config.Config, p launch.Place) 
 	return &own, o.placeDevice(s.app, p, &own.Device)
 }
 
-// notAgreed are settings that may differ from rank to rank: where something is, and what changes no result.
+// notAgreed are settings that may differ between ranks: paths, and settings that change no result.
 var notAgreed = []string{"data.dir", "run.dir", "run.lock", "device.threads", "device.index", "device.timeout",
 	"track.mlflow"}
 
-// facts are what all ranks must agree on.
+// facts appends what all ranks of a training must agree on.
 func facts(list []launch.Fact, c *config.Config, resume bool) ([]launch.Fact, error) {
 	list = append(list, launch.Fact{Key: "--resume", Value: strconv.FormatBool(resume)})
 	for _, key := range config.Keys() {
@@ -45,13 +45,13 @@ func facts(list []launch.Fact, c *config.Config, resume bool) ([]launch.Fact, er
 		}
 	}
 	for _, key := range []string{"data.noise_index", "data.mined"} {
-		if mark, err := integrity.MarkOf(c.Text(key)); err == nil { // else the training says what is missing
+		if mark, err := integrity.MarkOf(c.Text(key)); err == nil { // the training reports a missing file
 			list = append(list, launch.Fact{Key: "the content of " + key, Value: mark.String()})
 		}
 	}
 	marks, err := inputs.Fingerprint(c.Data.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the training says what is missing
+		return nil, nil // the training reports the missing folder
 	}
 	names := slices.Sorted(maps.Keys(marks))
 	for _, name := range names {
@@ -71,7 +71,6 @@ func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c
 	if list, err = facts(list, c, resume); err != nil {
 		return err
 	}
-	s.rank = p
 	s.member, err = o.join(ctx, a, p, list, func(f *launch.Failure) {
 		err := s.ended(f, dir)
 		a.Errorf("%v", err)
@@ -87,10 +86,10 @@ func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c
 	return s.ended(err, dir)
 }
 
-// errNotBegun is a rank that was interrupted before it trained.
+// errNotBegun is the error of a rank that was interrupted before it trained.
 var errNotBegun = errors.New("interrupted while it waited for the other ranks; nothing was trained; start it again")
 
-// divided trains one run on the ranks of a job, of which this process is one, or alone.
+// divided trains one run, as a rank of a job or alone.
 func (s *trainSession) divided(ctx context.Context, o *rankFlags, p launch.Place, c *config.Config, dir string,
 	resume bool) (out training.Outcome, err error) {
 	if p.Ranks > 1 || o.GPUs != "" {
@@ -110,7 +109,7 @@ func (s *trainSession) divided(ctx context.Context, o *rankFlags, p launch.Place
 	return out, s.leave(err, dir)
 }
 
-// leave ends the rank: in order with the others, or with an error that they are told.
+// leave ends the rank together with the others, or tells them its error.
 func (s *trainSession) leave(err error, dir string) error {
 	if s.member == nil {
 		return err
@@ -124,7 +123,7 @@ func (s *trainSession) leave(err error, dir string) error {
 	return err
 }
 
-// ended explains an error that another rank is the cause of. Where a rank was lost, the run can be resumed.
+// ended adds how to continue to an error that a lost rank caused.
 func (s *trainSession) ended(err error, dir string) error {
 	var f *launch.Failure
 	if !errors.As(err, &f) || !f.Lost {
@@ -134,6 +133,6 @@ func (s *trainSession) ended(err error, dir string) error {
 	if !begun {
 		return &codedError{fmt.Errorf("%w; start it again", f), exitInterrupted}
 	}
-	return &codedError{fmt.Errorf("%w; continue with --resume: vsetrain train --resume --run %s, on as many ranks as "+
-		"you like", f, dir), exitInterrupted}
+	return &codedError{fmt.Errorf("%w; continue with --resume: vsetrain train --resume --run %s, on any number of "+
+		"ranks", f, dir), exitInterrupted}
 }

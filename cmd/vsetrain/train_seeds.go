@@ -20,18 +20,18 @@ import (
 // maxSeeds bounds --seeds: a longer list is a mistake.
 const maxSeeds = 1000
 
-// seedRun is one of the runs of --seeds.
+// seedRun is a run of --seeds.
 type seedRun struct {
 	seed  uint64
 	dir   string
-	begun bool // an earlier session made it
+	begun bool // by an earlier session
 	cfg   *config.Config
 }
 
-// runSeeds trains a run for each seed and compares them. Whatever can be wrong with the list, the configuration or the
-// folders is told before the first run begins.
+// runSeeds trains a run for each seed and compares the runs. It checks the list, the configuration and the folders
+// before the first run begins.
 func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
-	o.Resume = o.Resume || o.AutoResume // which begins what no seed has begun
+	o.Resume = o.Resume || o.AutoResume
 	runs, base, err := o.seedRuns(a)
 	if err != nil {
 		return err
@@ -43,11 +43,9 @@ func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
 	defer stop()
 	for i, r := range runs {
 		a.Printf("%s\n", a.Paint(ui.Bold, fmt.Sprintf("seed %d (%d of %d)", r.seed, i+1, len(runs))))
-		if r.begun {
-			if report.Complete(r.dir, &r.cfg.Train) {
-				a.Printf("%s is complete\n", r.dir)
-				continue
-			}
+		if r.begun && report.Complete(r.dir, &r.cfg.Train) {
+			a.Printf("%s is complete\n", r.dir)
+			continue
 		}
 		out, err := session.train(ctx, r.cfg, r.dir, r.begun)
 		switch {
@@ -62,8 +60,8 @@ func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
 	return o.compareSeeds(a, runs)
 }
 
-// seedRuns resolves the configuration of every run, and returns them with the directory that their names begin with.
-// Without --resume none of the directories may hold a run.
+// seedRuns resolves the configuration of every run. base is the common prefix of their directories. Without --resume,
+// none of the directories may hold a run.
 func (o *trainOptions) seedRuns(a *app) (runs []seedRun, base string, err error) {
 	f := o.configFlags
 	base = o.Run
@@ -104,7 +102,7 @@ func (o *trainOptions) seedRuns(a *app) (runs []seedRun, base string, err error)
 			return nil, "", fmt.Errorf("%s holds a run already; continue all of them with --resume, or choose other "+
 				"directories with --run", r.dir)
 		}
-		if from != "" && !r.begun { // its relative paths are seen from where that run was started
+		if from != "" && !r.begun { // relative paths are relative to the directory where that run was started
 			if err := inputs.LocateRun(from, r.cfg); err != nil {
 				return nil, "", err
 			}
@@ -121,20 +119,17 @@ func seedDir(base string, seed uint64) string {
 // compareSeeds prints the table of the runs.
 func (o *trainOptions) compareSeeds(a *app, runs []seedRun) error {
 	var all []*report.Run
-	next := "next: vsetrain eval"
+	next := "next: vsetrain report"
 	for _, r := range runs {
 		run, err := report.Open(r.dir)
 		if err != nil {
 			return err
 		}
 		all = append(all, run)
-		next = "next: vsetrain report"
+		next += " " + r.dir
 	}
 	t := report.Seeds(all)
 	a.Show("\n" + t.Text(func(s string) string { return a.Paint(ui.Bold, s) }))
-	for _, r := range runs {
-		next += " " + r.dir
-	}
 	a.Printf("%s --test\n", next)
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"vsetrain/models"
 )
 
-// noArgs accepts no arguments; the message says which flag a path probably belongs to.
+// noArgs accepts no arguments. The error proposes the flag that the argument was meant for.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no arguments, found %q%s", c.CommandPath(), args[0], flagFor(c, args[0]))
 }
 
-// fileArg lets the file of --config be an argument too: vsetrain train demo.
+// fileArg takes the file of --config from an argument too: vsetrain train demo.
 func fileArg(c *cobra.Command, file *string, name string) {
 	c.Use += " [" + name + "]"
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ func isRun(dir string) bool {
 	return there && err == nil
 }
 
-// checkpointArgs takes the arguments as further checkpoints, for commands that apply networks.
+// checkpointArgs appends the arguments to the checkpoints.
 func checkpointArgs(to *[]string, args []string) error {
 	if *to = append(*to, args...); len(*to) == 0 {
 		return usagef("which network? name a run directory or a checkpoint")
@@ -75,8 +75,8 @@ func checkpointArgs(to *[]string, args []string) error {
 	return nil
 }
 
-// isCheckpoint reports whether an argument in front of a query names a run directory, a folder of the Hub's layout or a
-// checkpoint file: one that exists, or a single word with a slash.
+// isCheckpoint reports whether an argument before a query names a checkpoint: a run directory, a folder of the Hub's
+// layout or a checkpoint file that exists, or a single word with a slash.
 func isCheckpoint(arg string) bool {
 	st, err := os.Stat(arg)
 	if err != nil {
@@ -93,8 +93,7 @@ func isCheckpoint(arg string) bool {
 	return false
 }
 
-// flagError puts errors of the flag library into the words of this program, and adds the flag that is most like an
-// unknown one.
+// flagError rewrites errors of the flag library, and proposes a flag for an unknown one.
 func flagError(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {
@@ -112,9 +111,8 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// misspelt returns an error for a command line whose words are no command, before flags are looked at: they belong to
-// the command that was meant; and the command whose help tells more. The words after help are the words of a command
-// too.
+// misspelt returns an error for an unknown command before flags are parsed, as they belong to the command that was
+// meant, and the command whose help to read. It also checks the words after help.
 func misspelt(root *cobra.Command, args []string) (*cobra.Command, error) {
 	help := len(args) > 0 && args[0] == "help"
 	if help {
@@ -123,12 +121,12 @@ func misspelt(root *cobra.Command, args []string) (*cobra.Command, error) {
 	c, rest, err := root.Find(args)
 	if err != nil || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], "__") ||
 		!help && !c.HasSubCommands() {
-		return root, nil // cobra tells, or it is the command that shells complete with
+		return root, nil // cobra reports it, or it is the hidden command for shell completion
 	}
 	return c, unknownCommand(c, rest[0])
 }
 
-// unknownCommand is the error of a word that is not a command of c.
+// unknownCommand is the error for a word that is not a command of c.
 func unknownCommand(c *cobra.Command, word string) error {
 	text := fmt.Sprintf("unknown command %q for %s", word, c.CommandPath())
 	var names []string
@@ -146,8 +144,7 @@ func unknownCommand(c *cobra.Command, word string) error {
 	return usagef("%s", text)
 }
 
-// canWrite returns an error where the folder of a file is not there: before the work, not after it. - is the standard
-// output.
+// canWrite returns an error if the folder of a file does not exist, for a check before the work. - is standard output.
 func canWrite(files ...string) error {
 	for _, file := range files {
 		if st, err := os.Stat(filepath.Dir(file)); file != "" && file != "-" && (err != nil || !st.IsDir()) {
@@ -157,7 +154,7 @@ func canWrite(files ...string) error {
 	return nil
 }
 
-// indented returns what writes a value as JSON.
+// indented returns a function that writes a value as JSON.
 func indented(v any) func(io.Writer) error {
 	return func(w io.Writer) error {
 		enc := json.NewEncoder(w)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
@@ -11,9 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/run/config"
 	"vsetrain/lab/try"
@@ -56,12 +54,12 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 		try.Do(t, os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
-	flags := func(args ...string) (got command, err error) {
-		root := newCmdRoot(&app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
-			Width: 80,
-			Now:   time.Now}, runF: func(c command) error { got = c; return nil }})
-		root.SetArgs(args)
-		return got, root.Execute()
+	flag := func(field string, words ...string) (uint64, error) {
+		fields, failure := parse(words...)
+		if failure != "" {
+			return 0, errors.New(failure)
+		}
+		return strconv.ParseUint(strings.Trim(strings.TrimPrefix(fields[field], "[999999"), " ]"), 10, 64)
 	}
 	return map[string]func(string) (uint64, error){
 		"--set":    func(s string) (uint64, error) { return load(config.Request{Set: []string{"seed=" + s}}) },
@@ -69,20 +67,7 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 		"YAML": func(s string) (uint64, error) {
 			return load(config.Request{File: write("c.yaml", "seed: "+s+"\n")})
 		},
-		"a flag": func(s string) (uint64, error) {
-			c, err := flags("data", "synth", "x", "--seed="+s)
-			if err != nil {
-				return 0, err
-			}
-			return c.(*dataSynthOptions).World.Seed, nil
-		},
-		"a list of a flag": func(s string) (uint64, error) {
-			c, err := flags("train", "--seeds=999999,"+s)
-			if err != nil {
-				return 0, err
-			}
-			return c.(*trainOptions).Seeds[1], nil
-		},
+		"a list of a flag": func(s string) (uint64, error) { return flag("seeds", "train", "--seeds=999999,"+s) },
 		"a list of a sweep": func(s string) (uint64, error) {
 			d, err := sweep.Load(write("s.yaml", "base: demo\nseeds: [999999, "+s+"]\n"))
 			if err != nil {
@@ -90,6 +75,7 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 			}
 			return d.Seeds[1], nil
 		},
+		"a flag": func(s string) (uint64, error) { return flag("world.seed", "data", "synth", "x", "--seed="+s) },
 		"an axis": func(s string) (uint64, error) {
 			d, err := sweep.Load(write("s.yaml", "base: demo\nmethod: random\ntrials: "+s+
 				"\naxes: [{param: optim.lr, values: [1e-3, 1e-4]}]\n"))
@@ -137,75 +123,39 @@ func TestNumbersThroughEveryDoor(t *testing.T) {
 // are missing or cannot be used.
 func TestExitCodes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	try.Do(t, os.WriteFile("empty.yaml", nil, 0o666))
 	try.Do(t, os.WriteFile("bad.yaml", []byte("sed: 7\n"), 0o666))
 	try.Do(t, os.Mkdir("folder", 0o777))
-	codes := map[string]int{
-		"version": 0, "config list": 0, "config show": 0, "help train": 0, "data": 0, "": 0,
-		"sweep plan --config demo": 0, "launch slurm -- train --config demo --run runs/x": 0,
-
-		"nothing": exitUsage, "--nothing": exitUsage, "help trian": exitUsage, "data nothing": exitUsage,
-		"version x":          exitUsage,
-		"completion nothing": exitUsage, "help data nothing": exitUsage,
-		"train":                           exitUsage,
-		"train -c demoo":                  exitUsage,
-		"train -c bad.yaml":               exitUsage,
-		"train --set sed=7":               exitUsage,
-		"train --quiet --verbose -c demo": exitUsage, "train -c demo --procs 0": exitUsage,
-		"train -c demo --seeds 010": exitUsage,
-		"train -c folder":           exitUsage, "train --set run.dir=${HOME}/x": exitUsage, "lr-range": exitUsage,
-		"sweep plan --config dmo": exitUsage, "sweep run --config dmo": exitUsage,
-		"sweep status --config dmo":  exitUsage,
-		"sweep collect --config dmo": exitUsage, "sweep worker --config dmo": exitUsage,
-		"sweep plan --config bad.yaml": exitUsage,
-		"config list nothing":          exitUsage,
-		"config show nothing":          exitUsage,
-		"config show --set seed=08":    exitUsage,
-		"serve":                        exitUsage,
-		"serve r --listen 18432":       exitUsage,
-		"serve r --max-k 0":            exitUsage,
-		"serve r --timeout 5":          exitUsage,
-		"view":                         exitUsage, "view folder --listen 18432": exitUsage, "eval": exitUsage,
-		"eval r --protocol nothing":        exitUsage,
-		"eval r --batch 010":               exitUsage,
-		"search":                           exitUsage,
-		"search r":                         exitUsage,
-		"search r dog --k 0":               exitUsage,
-		"embed":                            exitUsage,
-		"embed r --of nothing --out x.npy": exitUsage,
-		"report --format nothing":          exitUsage,
-		"bench -c nothing":                 exitUsage, "mine r --rho 2 --out m.safetensors": exitUsage,
-		"export":    exitUsage,
-		"import":    exitUsage,
-		"average a": exitUsage, "track": exitUsage, "verify": exitUsage, "man": exitUsage,
-		"selftest --family nothing": exitUsage,
-		"data synth":                exitUsage, "data synth w --train 010": exitUsage,
-		"data convert": exitUsage, "data extract": exitUsage, "data fold": exitUsage, "data remove": exitUsage,
-		"data noise": exitUsage, "data noise w --fraction 2 --out n.npy": exitUsage, "data check a b": exitUsage,
-		"precompute-svd --k 0": exitUsage, "precompute-bert": exitUsage, "launch slurm": exitUsage,
-		"launch slurm --nodes 0 -- train --config demo": exitUsage, "launch slurm -- train --nothing": exitUsage,
-		"launch kubernetes -- train demo": exitUsage, "quickstart a b": exitUsage,
-
-		"train --set data.dir=nothing": exitFailure, "train --resume --run nothing": exitFailure,
-		"eval nothing":           exitFailure,
-		"search nothing/run dog": exitFailure, "embed nothing --of images --out x.npy": exitFailure,
-		"report nothing": exitFailure,
-		"export nothing": exitFailure, "import nothing.pth": exitFailure,
-		"average a b --out c.safetensors": exitFailure, "track nothing": exitFailure,
-		"verify nothing": exitFailure, "data check nothing": exitFailure, "data vocab nothing": exitFailure,
-		"data noise nothing --out n.npy": exitFailure, "data fold nothing --split test --out y": exitFailure,
-		"data remove --data nothing --split test --ids a": exitFailure,
-		"precompute-svd --data nothing":                   exitFailure,
-		"mine nothing --out m.safetensors":                exitFailure,
-		"serve nothing":                                   exitFailure,
-		"view nothing":                                    exitFailure,
-		"data convert nothing.tsv --out y":                exitFailure, "quickstart nothing": exitFailure,
-	}
-	for line, want := range codes {
-		var all bytes.Buffer
-		a := &app{Streams: &ui.Streams{In: &bytes.Buffer{}, Out: &all, Err: &all, Width: 80, Now: time.Now}}
-		if got := a.run(strings.Fields(line)); got != want {
-			t.Errorf("vsetrain %s: exit code %d, want %d: %.200s", line, got, want, all.String())
+	for want, lines := range map[int]string{
+		exitOK: `
+			version; config list; config show; help train; data; ; sweep plan --config demo;
+			launch slurm -- train --config demo --run runs/x`,
+		exitUsage: `
+			nothing; --nothing; help trian; data nothing; version x; completion nothing; help data nothing; train;
+			train -c demoo; train -c bad.yaml; train --set sed=7; train --quiet --verbose -c demo;
+			train -c demo --procs 0; train -c demo --seeds 010; train -c folder; train --set run.dir=${HOME}/x;
+			lr-range; sweep plan --config dmo; sweep run --config dmo; sweep status --config dmo;
+			sweep collect --config dmo; sweep worker --config dmo; sweep plan --config bad.yaml; config list nothing;
+			config show nothing; config show --set seed=08; serve; serve r --listen 18432; serve r --max-k 0;
+			serve r --timeout 5; view; view folder --listen 18432; eval; eval r --protocol nothing; eval r --batch 010;
+			search; search r; search r dog --k 0; embed; embed r --of nothing --out x.npy; report --format nothing;
+			bench -c nothing; mine r --rho 2 --out m.safetensors; export; import; average a; track; verify; man;
+			selftest --family nothing; data synth; data synth w --train 010; data convert; data extract; data fold;
+			data remove; data noise; data noise w --fraction 2 --out n.npy; data check a b; precompute-svd --k 0;
+			precompute-bert; launch slurm; launch slurm --nodes 0 -- train --config demo;
+			launch slurm -- train --nothing; launch kubernetes -- train demo; quickstart a b`,
+		exitFailure: `
+			train --set data.dir=nothing; train --resume --run nothing; eval nothing; search nothing/run dog;
+			embed nothing --of images --out x.npy; report nothing; export nothing; import nothing.pth;
+			average a b --out c.safetensors; track nothing; verify nothing; data check nothing; data vocab nothing;
+			data noise nothing --out n.npy; data fold nothing --split test --out y;
+			data remove --data nothing --split test --ids a; precompute-svd --data nothing;
+			mine nothing --out m.safetensors; serve nothing; view nothing; data convert nothing.tsv --out y;
+			quickstart nothing`,
+	} {
+		for line := range strings.SplitSeq(lines, ";") {
+			if got, out := say(line); got != want {
+				t.Errorf("vsetrain %s: exit code %d, want %d: %.200s", strings.TrimSpace(line), got, want, out)
+			}
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (o *verifyOptions) run(ctx context.Context, a *app) error {
 			if n := len(r.Without) - shown; n > 0 {
 				list += fmt.Sprintf(" and %d more", n)
 			}
-			a.Printf("%s: no checksum tells about %s: %s\n", path, ui.Count(len(r.Without), "file"), list)
+			a.Printf("%s: no checksum for %s: %s\n", path, ui.Count(len(r.Without), "file"), list)
 		}
 		if len(r.Damaged)+len(r.Without)+r.Whole == 0 {
 			a.Printf("%s: no files\n", path)
@@ -74,7 +74,7 @@ func (o *verifyOptions) run(ctx context.Context, a *app) error {
 		}
 	}
 	if len(damaged) > 0 {
-		return fmt.Errorf("%s damaged, listed above; bring back copies of them", ui.Count(len(damaged), "file"))
+		return fmt.Errorf("%s damaged, listed above; restore them from copies", ui.Count(len(damaged), "file"))
 	}
 	return nil
 }

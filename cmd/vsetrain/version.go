@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/probe"
+	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/system/build"
 )
 
@@ -34,4 +38,21 @@ func (o *versionOptions) run(_ context.Context, a *app) error {
 // versionText returns "0.1.0 (0123456789ab) go1.26.8 linux/amd64".
 func versionText() string {
 	return fmt.Sprintf("%s %s %s/%s", build.Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// freeMemory returns the bytes of main memory that this process can get, 0 if unknown.
+func freeMemory() int64 { return probe.FreeMemory("/") }
+
+// session describes build, machine and process, for env.json and bug reports.
+func session(now time.Time) runfs.Env {
+	b := build.Current()
+	e := runfs.Env{
+		Version: b.Version, Commit: b.Commit, Dirty: b.Dirty, Go: runtime.Version(),
+		OS: runtime.GOOS, Arch: runtime.GOARCH,
+		CPU: cpuModel(), CPUs: runtime.NumCPU(), MemoryBytes: memoryBytes(),
+		PID: os.Getpid(), Command: os.Args, Started: now,
+	}
+	e.Host, _ = os.Hostname() // empty if the system does not tell
+	e.Dir, _ = os.Getwd()
+	return e
 }

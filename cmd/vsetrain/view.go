@@ -32,7 +32,7 @@ type viewOptions struct {
 	page string // that is opened; empty is the first
 }
 
-// viewPort is the first port that is tried where --listen does not name one; the next ones follow.
+// viewPort is the first port to try without --listen.
 const viewPort = 8420
 
 func newCmdView(a *app) *cobra.Command {
@@ -52,12 +52,7 @@ levels deep, or is one run.`,
 	return c
 }
 
-func (o *viewOptions) check(*app) error {
-	if err := web.CheckHosts(o.Hosts); err != nil {
-		return usagef("%v", err)
-	}
-	return nil
-}
+func (o *viewOptions) check(*app) error { return asUsage(web.CheckHosts(o.Hosts)) }
 
 func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
@@ -67,8 +62,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer l.Close()
-	host, _, _ := net.SplitHostPort(o.Listen)
-	if host != "" {
+	if host, _, _ := net.SplitHostPort(o.Listen); host != "" {
 		o.Hosts = append(o.Hosts, host)
 	}
 	if !bind.IsLoopback(l.Addr()) {
@@ -96,7 +90,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 	return s.Serve(ctx, l)
 }
 
-// listenOn opens the address, or where none is named the first free port of this machine.
+// listenOn listens on an address, or on the first free loopback port from port if it is empty.
 func listenOn(addr string, port int) (net.Listener, error) {
 	if addr == "" {
 		return bind.ListenFrom(port)
@@ -115,7 +109,7 @@ func listenOn(addr string, port int) (net.Listener, error) {
 	return bind.Listen(addr)
 }
 
-// openBrowser starts the browser of the system and does not wait for it.
+// openBrowser starts the browser, and does not wait for it.
 func openBrowser(url string) error {
 	name, args := "xdg-open", []string{url}
 	switch runtime.GOOS {

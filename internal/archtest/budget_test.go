@@ -18,10 +18,10 @@ import (
 // tests together. Whoever raises a number says in the commit what the lines are for.
 var budget = map[string]int{
 	"batch":                                80,
-	"cmd/vsetrain":                         9000,
-	"cmd/vsetrain/internal/flags":          600,
-	"cmd/vsetrain/internal/probe":          370,
-	"cmd/vsetrain/internal/ui":             720,
+	"cmd/vsetrain":                         8690,
+	"cmd/vsetrain/internal/flags":          570,
+	"cmd/vsetrain/internal/probe":          355,
+	"cmd/vsetrain/internal/ui":             690,
 	"configs":                              20,
 	"data":                                 5200,
 	"data/convert":                         3280,
@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3895,
 
 	"lab":   16280,
-	"tests": 70290,
+	"tests": 69480,
 }
 
 // account is the entry of the budget that a file counts for.

@@ -1,38 +1,37 @@
-// Package flags makes flags and arguments of the tags of an options struct, so that each is declared in one place. A
+// Package flags makes flags and arguments from the tags of an options struct, so that each is declared in one place. A
 // field carries
 //
 //	flag:"config,c"      the name of its flag, and a letter
 //	usage:"..."          what it does, for the help, the man page and the shell
-//	arg:"FILE"           what its value is called there; a DIR and a SPLIT are completed
-//	empty:"..."          what an empty text stands for; without it one is refused
+//	arg:"FILE"           the name of its value in the help; the shell completes a DIR and a SPLIT
+//	empty:"..."          what an empty text means; without the tag, an empty text is an error
 //	enum:"a|b" min:"1"   what is accepted, as in package options; in a list, of each item
-//	words:"a|b"          what the shell proposes where other texts are accepted too
+//	words:"a|b"          what the shell proposes; other texts are accepted too
 //	key:"loss.name"      the key of the configuration whose values the shell proposes
-//	list:","             the items of a list stand between commas; otherwise the flag may be repeated
+//	list:","             a list is comma-separated; otherwise the flag may be repeated
 //	need:"yes"           the flag must be given
 //	not:"a,b"            flags that it excludes
-//	with:"a,b"           flags of which it needs one
+//	with:"a,b"           it needs one of these flags
 //	hidden:"yes"         the help leaves it out
-//	default:"20"         the value that it starts with; otherwise that which the field has
-//	once:"yes"           no item of a list may be there twice
-//	args:"DIR"           the field takes the argument of the command, or of a list all of them; missing:"..." is what
-//	                     the error of none says, optional:"yes" takes none too
+//	default:"20"         its default; otherwise the value of the field
+//	once:"yes"           a list may not repeat an item
+//	args:"DIR"           the field takes the argument of the command, a list all arguments; optional:"yes" accepts no
+//	                     argument too, otherwise missing:"..." is the error
 //
 // and a field that is a struct
 //
 //	group:"Device"       the heading of its flags
-//	flags:"gpu=index"    flags that are fields of a struct of package options, by their keys; type, check and help are
-//	                     those of the field
-//	alias:"seed=seed"    flags that are keys of the configuration, for the field Aliases of the struct
+//	flags:"gpu=index"    NAME=KEY: flags that are fields of a struct of package options, with type, check and help
+//	alias:"seed=seed"    NAME=KEY: flags that set a key of the configuration, for the field Aliases of the struct
 package flags
 
 import (
 	"cmp"
-	"encoding"
 	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +41,7 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Words are the words that flags accept, by their names, where tags cannot tell.
+// Words are the words that flags accept, by the names of the flags, where they are known only at run time.
 type Words map[string][]string
 
 // Set is the flags and arguments of a command.
@@ -52,18 +51,18 @@ type Set struct {
 	words  Words
 	values []*value
 	checks []func() error // of structs of options
-	args   reflect.Value  // what takes the arguments; zero takes none
+	args   reflect.Value  // takes the arguments; the zero value means that the command takes none
 	argsOf reflect.StructTag
 }
 
-// Defaulter is an options struct whose fields start with values that a function returns.
+// Defaulter is an options struct that sets its defaults itself.
 type Defaulter interface{ Defaults() }
 
 // Add adds the flags of the struct that o points to.
 func Add(c *cobra.Command, o any, words ...Words) *Set {
-	s := &Set{cmd: c, of: o, words: Words{}}
+	s := &Set{cmd: c, of: o}
 	for _, w := range words {
-		maps.Copy(s.words, w)
+		s.words = w
 	}
 	if d, ok := o.(Defaulter); ok {
 		d.Defaults()
@@ -99,8 +98,8 @@ func (s *Set) walk(v reflect.Value, group string) {
 	}
 }
 
-// pairs takes a list of NAME=KEY apart; NAME alone is the key too.
-func pairs(list string) func(func(name, key string) bool) {
+// pairs splits a list of NAME=KEY; NAME alone is the key too.
+func pairs(list string) iter.Seq2[string, string] {
 	return func(yield func(name, key string) bool) {
 		for _, item := range strings.Fields(list) {
 			name, key, ok := strings.Cut(item, "=")
@@ -123,7 +122,7 @@ func (s *Set) fields(v reflect.Value, list, group string) {
 				names[key] = name
 				for _, o := range []any{v.Addr().Interface(), s.of} {
 					if x, ok := o.(fixed); ok {
-						f.Tag = x.FixedTags(key) + " " + f.Tag // of two the first counts
+						f.Tag = x.FixedTags(key) + " " + f.Tag // the first of two counts
 					}
 				}
 				s.add(&value{name: name, field: v.Field(i), rule: options.RuleOf(f), group: group,
@@ -146,8 +145,7 @@ func (s *Set) fields(v reflect.Value, list, group string) {
 	})
 }
 
-// fixed are options with other tags where nothing is left to choose, device.Options, or a command with its own tags for
-// them.
+// fixed is a struct of options, or a command, that replaces the tags of some keys.
 type fixed interface {
 	FixedTags(key string) reflect.StructTag
 }
@@ -197,11 +195,13 @@ func (s *Set) add(v *value) {
 	s.complete(v)
 }
 
-// complete tells the shell what a flag takes.
+// complete tells the shell which values a flag takes.
 func (s *Set) complete(v *value) {
 	words := v.rule.Enum
 	if more := v.tag.Get("words"); more != "" {
 		words = append(words, strings.Split(more, "|")...)
+	} else if v.tag.Get("arg") == "SPLIT" {
+		words = []string{"train", "dev", "test", "testall"}
 	}
 	if key := v.tag.Get("key"); key != "" {
 		for _, word := range config.Complete(key + "=") {
@@ -209,23 +209,18 @@ func (s *Set) complete(v *value) {
 		}
 	}
 	var err error
-	switch {
-	case len(words) > 0:
-	case v.tag.Get("arg") == "SPLIT":
-		words = []string{"train", "dev", "test", "testall"}
-	case v.tag.Get("arg") == "DIR":
-		err = s.cmd.MarkFlagDirname(v.name)
-	}
 	if len(words) > 0 {
 		complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 		err = s.cmd.RegisterFlagCompletionFunc(v.name, complete)
+	} else if v.tag.Get("arg") == "DIR" {
+		err = s.cmd.MarkFlagDirname(v.name)
 	}
 	if err != nil {
 		panic(err) // the flag was added
 	}
 }
 
-// Check returns what is wrong with the flags that were given, together.
+// Check returns an error if flags that were given do not go together, or one is missing.
 func (s *Set) Check() error {
 	given := map[string]bool{}
 	for _, v := range s.values {
@@ -251,11 +246,7 @@ func (s *Set) Check() error {
 		}
 		if with := v.tag.Get("with"); with != "" {
 			others := strings.Split(with, ",")
-			has := false
-			for _, other := range others {
-				has = has || given[other]
-			}
-			if !has {
+			if !slices.ContainsFunc(others, func(other string) bool { return given[other] }) {
 				return fmt.Errorf("--%s belongs to --%s: add --%s or leave it out", v.name,
 					strings.Join(others, " and --"), strings.Join(others, " or --"))
 			}
@@ -269,7 +260,7 @@ func (s *Set) Check() error {
 	return nil
 }
 
-// Args stores the arguments of a command, or returns what is wrong with them. none is called where it takes none.
+// Args stores the arguments of a command, or returns an error. none checks the arguments of a command that takes none.
 func (s *Set) Args(none cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		name, optional := strings.CutPrefix(s.argsOf.Get("args"), "[")
@@ -294,13 +285,10 @@ func (s *Set) Args(none cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Explain returns the error of the flag library in the words of this program.
+// Explain rewrites an error of the flag library in the words of this program.
 func Explain(err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
 	}
 	return err
 }
-
-// textType are types that read themselves.
-var textType = reflect.TypeFor[encoding.TextUnmarshaler]()

@@ -1,12 +1,13 @@
 package flags
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// Describe returns what the value of a flag is called, "" for one that takes none, and what the flag does.
+// Describe returns the name of a flag's value, "" if it takes none, and what the flag does.
 func Describe(f *pflag.Flag) (arg, usage string) {
 	if v, ok := f.Value.(*value); ok {
 		return v.arg(), f.Usage
@@ -14,22 +15,17 @@ func Describe(f *pflag.Flag) (arg, usage string) {
 	return pflag.UnquoteUsage(f)
 }
 
-// shown is a flag as the help lists it: with the name of its value, and of a truth value without [=true|false].
+// shown is a flag as the help lists it: with the name of its value, and a bool without [=true|false].
 type shown struct {
 	pflag.Value
 	arg string
 }
 
 // Type implements pflag.Value.
-func (s shown) Type() string {
-	if s.arg == "" {
-		return "boolfunc"
-	}
-	return s.arg
-}
+func (s shown) Type() string { return cmp.Or(s.arg, "boolfunc") }
 
-// Usages is the help of flags in the order in which they were declared: those without a group, then each group below
-// its heading.
+// Usages is the help of flags in the order of their declaration: flags without a group, then each group below its
+// heading.
 func Usages(flags *pflag.FlagSet, columns int) string {
 	groups := []string{""}
 	sets := map[string]*pflag.FlagSet{}

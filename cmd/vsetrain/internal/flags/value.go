@@ -15,7 +15,7 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// value is a flag: what its tags say, and the field that it sets.
+// value is a flag: its tags, and the field that it sets.
 type value struct {
 	name, group string
 	tag         reflect.StructTag
@@ -24,10 +24,10 @@ type value struct {
 	set         func(text string) error // in place of a field
 	truth, list bool
 	flag        *pflag.Flag
-	given       bool // a list holds what was given, no default
+	given       bool // the list was given; it is not the default
 }
 
-// Set implements pflag.Value. A text that is refused leaves the field as it is.
+// Set implements pflag.Value. It leaves the field unchanged if it refuses the text.
 func (v *value) Set(text string) error {
 	if v.set != nil {
 		return v.set(text)
@@ -66,14 +66,16 @@ func (v *value) Set(text string) error {
 
 // store reads one value.
 func (v *value) store(to reflect.Value, text string) error {
-	expected := v.rule.String()
-	if to.CanAddr() && reflect.PointerTo(to.Type()).Implements(textType) {
-		return to.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	if t, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return t.UnmarshalText([]byte(text))
 	}
 	if to.Type() == reflect.TypeFor[time.Duration]() {
 		return v.duration(to, text)
 	}
+	expected := v.rule.String()
 	var number float64
+	var set func()
+	var wrong error
 	switch to.Kind() {
 	case reflect.String:
 		return v.text(to, text)
@@ -86,43 +88,33 @@ func (v *value) store(to reflect.Value, text string) error {
 		return nil
 	case reflect.Int, reflect.Int64:
 		n, err := options.ParseInt(text)
-		if number = float64(n); err != nil {
-			return refused(expected, text)
-		} else if v.rule.AcceptsNumber(number) {
-			to.SetInt(int64(n))
-			return nil
-		}
+		number, wrong, set = float64(n), err, func() { to.SetInt(int64(n)) }
 	case reflect.Uint64:
 		n, err := options.ParseUint(text)
-		if number = float64(n); err != nil {
-			return refused(expected+" >= 0", text)
-		} else if v.rule.AcceptsNumber(number) {
-			to.SetUint(n)
-			return nil
+		number, wrong, set = float64(n), err, func() { to.SetUint(n) }
+		if err != nil {
+			expected += " >= 0"
 		}
 	case reflect.Float64:
-		x, err := options.ParseFloat(text)
-		if number = x; err != nil {
-			return refused(expected, text)
-		} else if v.rule.AcceptsNumber(x) {
-			to.SetFloat(x)
-			return nil
-		}
+		number, wrong = options.ParseFloat(text)
+		set = func() { to.SetFloat(number) }
 	default:
 		panic(fmt.Sprintf("flags: --%s has the type %s", v.name, to.Type()))
 	}
-	return fmt.Errorf("expected %s, found %s", expected, text)
-}
-
-// refused is the error of a text that is not a number.
-func refused(expected, text string) error {
-	if zero := options.LeadingZero(text); zero != "" {
+	zero := options.LeadingZero(text)
+	switch {
+	case wrong != nil && zero != "":
 		return fmt.Errorf("expected %s; %s", expected, zero)
+	case wrong != nil:
+		return fmt.Errorf("expected %s, found %q", expected, text)
+	case !v.rule.AcceptsNumber(number):
+		return fmt.Errorf("expected %s, found %s", expected, text)
 	}
-	return fmt.Errorf("expected %s, found %q", expected, text)
+	set()
+	return nil
 }
 
-// text stores a text, the home directory written out for ~.
+// text stores a text, with ~ replaced by the home directory.
 func (v *value) text(to reflect.Value, text string) error {
 	if !v.rule.AcceptsText(text) {
 		near := options.Nearest(text, v.rule.Enum)
@@ -139,7 +131,7 @@ func (v *value) text(to reflect.Value, text string) error {
 	return err
 }
 
-// duration stores a time within the bounds of the rule, which are seconds.
+// duration stores a time. The bounds of the rule are in seconds.
 func (v *value) duration(to reflect.Value, text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -153,7 +145,7 @@ func (v *value) duration(to reflect.Value, text string) error {
 	return nil
 }
 
-// String implements pflag.Value. It is empty where the help has no default to show.
+// String implements pflag.Value. It is empty if the help shows no default.
 func (v *value) String() string {
 	if v == nil || !v.field.IsValid() || v.field.IsZero() && !v.truth {
 		return ""
@@ -179,7 +171,7 @@ func (v *value) Type() string {
 	return "string"
 }
 
-// arg is what the help calls the value.
+// arg is the name of the value in the help.
 func (v *value) arg() string {
 	if name := v.tag.Get("arg"); name != "" || v.truth {
 		return name
@@ -189,13 +181,12 @@ func (v *value) arg() string {
 		return words
 	}
 	t := v.field.Type()
-	switch {
-	case v.tag.Get("list") != "":
-		return "LIST"
-	case v.list:
+	if v.list {
 		t = t.Elem()
 	}
 	switch {
+	case v.tag.Get("list") != "":
+		return "LIST"
 	case t == reflect.TypeFor[time.Duration]():
 		return "TIME"
 	case t.Kind() == reflect.Float64:

@@ -4,7 +4,7 @@ package probe
 
 import "golang.org/x/sys/unix"
 
-// free returns the bytes that this user may still write below dir, 0 when unknown.
+// free returns how many bytes this user can write in dir, 0 if unknown.
 func free(dir string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

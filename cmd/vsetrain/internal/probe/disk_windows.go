@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// free returns the bytes that this user may still write below dir, 0 when unknown.
+// free returns how many bytes this user can write in dir, 0 if unknown.
 func free(dir string) int64 {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
@@ -19,5 +19,5 @@ func free(dir string) int64 {
 	return int64(n)
 }
 
-// dropCache returns false: reads cannot be made to come from the disk.
+// dropCache returns false: reads cannot bypass the page cache.
 func dropCache(*os.File) bool { return false }

@@ -2,7 +2,7 @@ package probe
 
 import "golang.org/x/sys/cpu"
 
-// Features lists the extensions that the kernels look for.
+// Features lists the extensions that the kernels can use.
 func Features() []Feature {
 	x := &cpu.X86
 	return []Feature{

@@ -1,6 +1,6 @@
-// Package probe looks at the machine for `vsetrain doctor`: processor features, limits of containers, memory bandwidth,
-// disks and GPU libraries. It only looks: nothing is loaded, and the one file it writes is removed again. Functions
-// that read system files take the root folder of those files, "/" on a real machine.
+// Package probe examines the machine for `vsetrain doctor`: processor features, limits of containers, memory bandwidth,
+// disks and GPUs. It loads nothing, and removes the one file that it writes. Functions that read system files take the
+// root folder of these files, "/" on a real machine.
 package probe
 
 import (
@@ -17,13 +17,13 @@ type Feature struct {
 	Has  bool
 }
 
-// Limits are what a control group allows its processes; 0 if it sets no limit.
+// Limits are the limits of a control group; 0 means no limit.
 type Limits struct {
 	CPUs   float64 // processors' worth of time
 	Memory int64   // bytes
 }
 
-// ControlGroup returns the tightest limits on the way from the process's control group to the root of the hierarchy.
+// ControlGroup returns the tightest limits of the process's control group and its ancestors.
 func ControlGroup(root string) Limits {
 	var l Limits
 	b, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
@@ -45,7 +45,7 @@ func ControlGroup(root string) Limits {
 	return l
 }
 
-// tighten takes the limits of one group of version 2 (no controllers named) or version 1.
+// tighten applies the limits of one group of version 2, whose controllers are empty, or version 1.
 func (l *Limits) tighten(mount, controllers, group string) {
 	if controllers == "" {
 		if f := fields(filepath.Join(mount, group, "cpu.max")); len(f) == 2 {
@@ -86,7 +86,7 @@ func (l *Limits) memory(n float64) {
 	}
 }
 
-// Available returns the memory that processes can still get, in bytes, 0 when unknown.
+// Available returns the memory that is available to processes, in bytes, 0 if unknown.
 func Available(root string) int64 {
 	b, err := os.ReadFile(filepath.Join(root, "proc/meminfo"))
 	if err != nil {
@@ -100,8 +100,7 @@ func Available(root string) int64 {
 	return 0
 }
 
-// FreeMemory returns the memory that the process can get, in bytes, 0 when unknown: what is available, and no more than
-// its control group allows.
+// FreeMemory returns the available memory within the limit of the control group, in bytes, 0 if unknown.
 func FreeMemory(root string) int64 {
 	free := Available(root)
 	if most := ControlGroup(root).Memory; free > 0 && most > 0 {
@@ -110,7 +109,7 @@ func FreeMemory(root string) int64 {
 	return free
 }
 
-// Load returns the mean number of running processes of the last minute, 0 when unknown.
+// Load returns the mean number of running processes over the last minute, 0 if unknown.
 func Load(root string) float64 {
 	if f := fields(filepath.Join(root, "proc/loadavg")); len(f) > 0 {
 		return number(f[0])
@@ -118,7 +117,7 @@ func Load(root string) float64 {
 	return 0
 }
 
-// fields returns the words of a small file, none where it cannot be read.
+// fields returns the words of a small file, none if it cannot be read.
 func fields(name string) []string {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -127,11 +126,32 @@ func fields(name string) []string {
 	return strings.Fields(string(b))
 }
 
-// number reads a number, 0 if there is none ("max", an empty file).
+// number parses a number; other texts, such as "max", are 0.
 func number(s string) float64 {
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return 0
 	}
 	return x
+}
+
+// GPUs returns the model names that the NVIDIA kernel driver lists.
+func GPUs(root string) []string {
+	files, err := filepath.Glob(filepath.Join(root, "proc/driver/nvidia/gpus/*/information"))
+	if err != nil {
+		return nil
+	}
+	names := []string{}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && key == "Model" {
+				names = append(names, strings.TrimSpace(value))
+			}
+		}
+	}
+	return names
 }

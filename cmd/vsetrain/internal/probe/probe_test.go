@@ -1,9 +1,9 @@
 package probe
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -46,36 +46,22 @@ func TestControlGroup(t *testing.T) {
 }
 
 // What a control group allows bounds what is available.
-func TestFreeMemory(t *testing.T) {
-	files := map[string]string{"proc/meminfo": "MemAvailable: 42 kB\n"}
-	if got := FreeMemory(try.Files(t, files)); got != 42<<10 {
-		t.Errorf("%d bytes", got)
+func TestProc(t *testing.T) {
+	files := map[string]string{
+		"proc/meminfo": "MemTotal: 100 kB\nMemAvailable:      42 kB\n", "proc/loadavg": "1.25 0.5 0.1 1/2 3\n",
+		"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H200\nIRQ: 5\n"}
+	found := func(root string) string {
+		return fmt.Sprint(Available(root), FreeMemory(root), Load(root), GPUs(root))
+	}
+	if got := found(try.Files(t, files)); got != "43008 43008 1.25 [NVIDIA H200]" {
+		t.Error(got)
 	}
 	files["proc/self/cgroup"], files["sys/fs/cgroup/memory.max"] = "0::/\n", "5000\n"
-	if got := FreeMemory(try.Files(t, files)); got != 5000 {
-		t.Errorf("%d bytes of a group with 5000", got)
+	if got := found(try.Files(t, files)); got != "43008 5000 1.25 [NVIDIA H200]" {
+		t.Errorf("in a group with 5000 bytes: %s", got)
 	}
-	if got := FreeMemory(t.TempDir()); got != 0 {
-		t.Errorf("%d bytes of nothing", got)
-	}
-}
-
-func TestProc(t *testing.T) {
-	root := try.Files(t, map[string]string{
-		"proc/meminfo": "MemTotal: 100 kB\nMemAvailable:      42 kB\n", "proc/loadavg": "1.25 0.5 0.1 1/2 3\n",
-		"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H200\nIRQ: 5\n"})
-	if got := Available(root); got != 42<<10 {
-		t.Errorf("available memory %d, want %d", got, 42<<10)
-	}
-	if got := Load(root); got != 1.25 {
-		t.Errorf("load %v, want 1.25", got)
-	}
-	if got := GPUs(root); !slices.Equal(got, []string{"NVIDIA H200"}) {
-		t.Errorf("GPUs %q", got)
-	}
-	empty := t.TempDir()
-	if Available(empty) != 0 || Load(empty) != 0 || len(GPUs(empty)) != 0 {
-		t.Error("found something in an empty folder")
+	if got := found(t.TempDir()); got != "0 0 0 []" {
+		t.Errorf("in an empty folder: %s", got)
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// own begins the escape sequences of this program until they are written. Nobody who writes a file knows it.
+// own begins the escape sequences of this program until they are written. It is random, so no file can contain it.
 var own = "\x1b" + rand.Text()
 
-// shown is a text as a terminal gets it: the escape sequences of this program, and no others. All text of files and
-// users comes by here on its way to a terminal, and in messages and tables for people everywhere; files are left as
-// they are. What is not text, does not show, or changes how other letters do is written as \x1b or \u202e.
+// shown makes a text safe for a terminal: it keeps the escape sequences of this program and writes other control
+// characters, invisible characters and invalid UTF-8 as \x1b or \u202e. All text for a terminal passes through it, and
+// so do messages and tables for people.
 func shown(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text
@@ -37,8 +37,8 @@ func shown(text string) string {
 	return b.String()
 }
 
-// steers reports whether a character moves the cursor, begins a command of the terminal, does not show, or changes the
-// direction of others. The joiners of words are letters.
+// steers reports whether a character moves the cursor, begins a command of the terminal, is invisible, or changes the
+// direction of others. Zero-width joiners belong to words.
 func steers(r rune) bool {
 	switch r {
 	case '\n', '\t', 0x200c, 0x200d:
@@ -47,7 +47,7 @@ func steers(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Clean is a text of a file as a terminal shows it, on one line, for what is measured or cut before it is printed.
+// Clean is shown for a text of a file on one line, which is measured or cut before it is printed.
 func Clean(text string) string {
 	return shown(strings.NewReplacer("\n", `\n`, own, `\x1b`).Replace(text))
 }

@@ -8,12 +8,12 @@ import (
 
 var (
 	escapes = regexp.MustCompile(own + `\[[0-9;]*m`)
-	label   = regexp.MustCompile(`^ *\S+( \S+)?  +`) // "data wait   ", in front of a text
+	label   = regexp.MustCompile(`^ *\S+( \S+)?  +`) // "data wait   ", before a text
 	command = regexp.MustCompile(`(^|[ '(])vsetrain `)
 )
 
-// fold breaks the lines of a text that are wider than a terminal of the given width, and indents what follows: below
-// the text after a label, else by two columns more.
+// fold breaks the lines of a text that are wider than the terminal. The rest of a line is indented to the text after a
+// label, or else by two more columns.
 func fold(text string, width int) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -25,7 +25,7 @@ func fold(text string, width int) string {
 func foldLine(line string, width int) string {
 	plain := escapes.ReplaceAllString(line, "")
 	indent := len(plain) - len(strings.TrimLeft(plain, " "))
-	if indent < 9 { // else it stands below a text after a label
+	if indent < 9 { // else it is below a text after a label
 		indent += 2
 	}
 	if n := columnsOf(label.FindString(plain)); n > 0 && n <= 20 {
@@ -43,8 +43,8 @@ func foldLine(line string, width int) string {
 	return b.String() + line
 }
 
-// breakAt returns the space at which a line fits into a room of columns, 0 where there is none: that at the end of a
-// clause, unless it leaves a third of the room empty. A command line stays whole, for copying.
+// breakAt returns the index of the space at which to break a line for a number of columns, 0 if there is none. It
+// prefers the end of a clause that fills two thirds of the columns. A command line stays whole, for copying.
 func breakAt(line string, room int) int {
 	end := len(line)
 	if at := command.FindStringIndex(line); at != nil {
@@ -68,5 +68,5 @@ func breakAt(line string, room int) int {
 	return last
 }
 
-// columnsOf is how many columns a text takes, its escape sequences left out.
+// columnsOf returns the number of columns that a text takes, without its escape sequences.
 func columnsOf(text string) int { return utf8.RuneCountInString(escapes.ReplaceAllString(text, "")) }

@@ -10,8 +10,7 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// Output is a writer that keeps its first error: a command that prints continues when nobody can read that, and ends
-// with the error.
+// Output is a writer that keeps its first error, so that a command can report it when it ends.
 type Output struct {
 	w   io.Writer
 	mu  sync.Mutex
@@ -32,7 +31,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Err returns the first error of Write, as one about the stream of that name.
+// Err returns the first error of Write, with the name of the stream.
 func (o *Output) Err(name string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

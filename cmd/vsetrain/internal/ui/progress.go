@@ -9,22 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// plainEvery is the time between two lines of progress that go to a pipe, drawEvery that between two drawings of a bar.
+// The shortest time between two lines on a pipe, also with --verbose, and between two drawings of the bar.
 const (
 	plainEvery   = 10 * time.Second
 	verboseEvery = time.Second
 	drawEvery    = 100 * time.Millisecond
 )
 
-// eraseBar goes to the start of the line and clears the screen from there on.
+// eraseBar moves the cursor to the start of the line and clears the screen from there.
 const eraseBar = "\r\x1b[J"
 
 // Progress shows how far a long job is: a bar on a terminal, a line now and then on a pipe. It is safe for concurrent
 // use.
 //
-// The cursor rests at the start of the bar, not below it as libraries for bars leave it: a terminal that is made
-// narrower folds the line into several, and whatever it makes of it, erasing from the cursor to the end of the screen
-// takes all of them away.
+// The cursor rests at the start of the bar. A terminal that is made narrower folds the bar into several lines, and
+// erasing from the cursor to the end of the screen removes all of them.
 type Progress struct {
 	s     *Streams
 	name  string
@@ -36,8 +35,7 @@ type Progress struct {
 	text        string
 }
 
-// NewProgress starts to show a job of total parts, 0 when unknown, of which first are done already, by an earlier
-// session.
+// NewProgress shows a job of total parts, 0 if unknown. An earlier session has finished the first parts.
 func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	now := s.Now()
 	p := &Progress{s: s, name: Clean(name), total: total, start: now, said: now, first: first, done: first}
@@ -47,7 +45,7 @@ func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	return p
 }
 
-// Set reports that done parts are finished; text is shown beside them ("loss 12.3  412 captions/s").
+// Set reports that done parts are finished, and shows a text beside them ("loss 12.3  412 captions/s").
 func (p *Progress) Set(done int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +63,7 @@ func (p *Progress) Set(done int64, text string) {
 	}
 }
 
-// Result writes a line of results to Out, above the bar where that is on the same terminal.
+// Result writes a line of results to Out, above the bar if it is on the same terminal.
 func (p *Progress) Result(text string) { p.above(p.s.Out, p.s.OutTTY, text) }
 
 // Println writes a notice to Err, above the bar.
@@ -83,8 +81,7 @@ func (p *Progress) above(w io.Writer, sameTerminal bool, text string) {
 	p.draw()
 }
 
-// Close ends the display: the bar stays as it is last. A pipe that saw lines before sees the last state. Without a
-// display, nil, there is nothing to end.
+// Close ends the display with the last state; a pipe gets a line for it if it got one before. It does nothing for nil.
 func (p *Progress) Close() {
 	if p == nil {
 		return
@@ -104,7 +101,7 @@ func (p *Progress) Close() {
 	}
 }
 
-// draw shows the present state: the bar, or a line on a pipe.
+// draw shows the bar, or a line on a pipe.
 func (p *Progress) draw() {
 	if p.s.Quiet {
 		return
@@ -115,14 +112,14 @@ func (p *Progress) draw() {
 	}
 	width := p.s.columns()
 	line := p.name + " " + p.bar(min(24, max(8, width/8))) + " " + p.status()
-	for utf8.RuneCountInString(line) >= width && strings.Contains(line, "  ") { // what does not fit whole is left out
+	for utf8.RuneCountInString(line) >= width && strings.Contains(line, "  ") { // leave out parts that do not fit
 		line = line[:strings.LastIndex(line, "  ")]
 	}
-	// The last column would move the cursor on.
+	// A character in the last column would move the cursor to the next line.
 	fmt.Fprint(p.s.Err, eraseBar+clip(line, max(width-1, 1))+"\r")
 }
 
-// bar draws [=====>----]; of a job of unknown length an empty one.
+// bar returns [=====>----], empty for a job of unknown length.
 func (p *Progress) bar(width int) string {
 	inside := width - 2
 	full := 0
@@ -150,7 +147,7 @@ func (p *Progress) status() string {
 	return s
 }
 
-// remaining extrapolates the pace of this session; what an earlier one did took no time now.
+// remaining extrapolates the pace of this session.
 func (p *Progress) remaining() (time.Duration, bool) {
 	here := p.done - p.first
 	if here <= 0 || p.done >= p.total {
@@ -159,7 +156,7 @@ func (p *Progress) remaining() (time.Duration, bool) {
 	return time.Duration(float64(p.s.Now().Sub(p.start)) / float64(here) * float64(p.total-p.done)), true
 }
 
-// Duration writes a time span with two units at most: 850ms, 12s, 3m20s, 5h40m, 2d3h.
+// Duration formats a duration with at most two units: 850ms, 12s, 3m20s, 5h40m, 2d3h.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:

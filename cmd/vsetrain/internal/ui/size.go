@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Bytes writes a size in decimal units: 812 B, 3.4 MB, 33.4 GB.
+// Bytes formats a size in decimal units: 812 B, 3.4 MB, 33.4 GB.
 func Bytes(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -20,7 +20,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.3g TB", x/1000)
 }
 
-// Count writes a number with what is counted, in the singular or the plural: 1 epoch, 2 epochs, 0 batches.
+// Count formats a number with its noun in the singular or plural: 1 epoch, 2 epochs, 0 batches.
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -1,3 +1,4 @@
+// Package ui writes for people: colours, tables and progress bars on a terminal, plain lines everywhere else.
 package ui
 
 import (
@@ -11,23 +12,23 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams are the three streams of the program and what they can show. Results go to Out; progress and messages go to
-// Err, so that a pipe receives results alone.
+// Streams are the three streams of the program and what they can show. Results go to Out, progress and messages to Err,
+// so that a pipe receives only results.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	OutTTY   bool
 	ErrTTY   bool
-	Color    bool       // escape sequences for colour are wanted
-	Quiet    bool       // results, warnings and errors alone: no progress, no notes
+	Color    bool       // show colours
+	Quiet    bool       // only results, warnings and errors: no progress, no notes
 	Verbose  bool       // progress every second, also in a pipe, and how long each job took
 	Width    int        // of the terminal, in columns, when the program started
-	Size     func() int // width of the terminal now; nil is Width
+	Size     func() int // width of the terminal now; nil means Width
 	Now      func() time.Time
 }
 
-// System returns the streams of the process. A terminal that understands no escape sequence gets what a pipe gets;
-// colours respect NO_COLOR too (no-color.org). getenv is os.Getenv.
+// System returns the streams of the process. A terminal that understands no escape sequences gets the same output as a
+// pipe. NO_COLOR turns colours off (no-color.org). getenv is os.Getenv.
 func System(getenv func(string) string) *Streams {
 	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: now}
 	able := !dumb(runtime.GOOS, getenv("TERM"))
@@ -56,8 +57,8 @@ func (s *Streams) columns() int {
 	return s.Size()
 }
 
-// dumb reports whether a terminal understands no escape sequences, as the shells of Emacs and consoles of CI do not.
-// Windows sets no TERM; elsewhere a terminal without one is not known, and taken for dumb as Git takes it.
+// dumb reports whether a terminal understands no escape sequences, such as a shell in Emacs or a CI console. A terminal
+// without TERM is dumb, as for Git, except on Windows, which does not set it.
 func dumb(system, name string) bool {
 	return name == "dumb" || name == "unknown" || name == "" && system != "windows"
 }
@@ -74,12 +75,12 @@ const (
 	Yellow Style = "[33m"
 )
 
-// Paint returns text in a style where Out shows colours, else as it is; it is for the methods that write.
+// Paint returns a text in a style if Out shows colours, for the methods that write.
 func (s *Streams) Paint(style Style, text string) string {
 	return paint(s.OutTTY && s.Color, style, text)
 }
 
-// Printf writes to Out. A terminal gets lines that fit into it; text that other programs read is for Print.
+// Printf writes to Out, and breaks lines that are wider than the terminal. For text that programs read, use Print.
 func (s *Streams) Printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if s.OutTTY {
@@ -88,19 +89,19 @@ func (s *Streams) Printf(format string, args ...any) {
 	s.Show(text)
 }
 
-// Show writes a text for people to Out, its lines as they are.
+// Show writes a text for people to Out, without breaking lines.
 func (s *Streams) Show(text string) { fmt.Fprint(s.Out, shown(text)) }
 
-// Print writes a text that other programs may read to Out: files and pipes get it as it is.
+// Print writes a text that other programs may read to Out; files and pipes get it unchanged.
 func (s *Streams) Print(text string) { _, _ = s.Raw().Write([]byte(text)) }
 
-// Raw is a writer that prints. It is for text that is whole with each call of Write.
+// Raw returns a writer that prints. Each call of Write must have whole characters.
 func (s *Streams) Raw() io.Writer { return cleaner{s.Out, s.OutTTY} }
 
-// Log is a writer to Err for lines of a log, which files get as they are.
+// Log returns a writer of log lines to Err; files get them unchanged.
 func (s *Streams) Log() io.Writer { return cleaner{s.Err, s.ErrTTY} }
 
-// cleaner writes text as a terminal gets it, where it writes to one.
+// cleaner makes text safe if it writes to a terminal.
 type cleaner struct {
 	io.Writer
 	tty bool
@@ -117,18 +118,17 @@ func (c cleaner) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Notef writes a line beside results to Err, unless only these are wanted.
+// Notef writes a note to Err unless Quiet is set.
 func (s *Streams) Notef(format string, args ...any) {
 	if !s.Quiet {
 		fmt.Fprint(s.Err, shown(fmt.Sprintf(format, args...)))
 	}
 }
 
-// Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are
-// indented below the first.
+// Errorf writes "vsetrain: message" to Err, with the name in red. Further lines of the message are indented.
 func (s *Streams) Errorf(format string, args ...any) { s.message(Red, "", format, args) }
 
-// Warnf writes "vsetrain: warning: message" to Err as Errorf does, in yellow.
+// Warnf writes "vsetrain: warning: message" to Err, with the prefix in yellow.
 func (s *Streams) Warnf(format string, args ...any) { s.message(Yellow, "warning: ", format, args) }
 
 func (s *Streams) message(style Style, kind, format string, args []any) {
@@ -141,13 +141,13 @@ func (s *Streams) message(style Style, kind, format string, args []any) {
 	fmt.Fprintln(s.Err, shown(paint(s.ErrTTY && s.Color, style, name+kind)+text))
 }
 
-// Warning returns "warning: message" for a line beside a progress bar, the word in yellow where Err shows colours.
+// Warning returns "warning: message" for a line above a progress bar, with the word in yellow if Err shows colours.
 func (s *Streams) Warning(err error) string {
 	return paint(s.ErrTTY && s.Color, Yellow, "warning: ") + err.Error()
 }
 
 func paint(on bool, style Style, text string) string {
-	if !on || text == "" {
+	if !on || style == "" || text == "" {
 		return text
 	}
 	return own + string(style) + text + own + "[0m"

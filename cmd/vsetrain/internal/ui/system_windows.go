@@ -10,7 +10,7 @@ import (
 
 var queryPerformanceCounter = windows.NewLazySystemDLL("kernel32.dll").NewProc("QueryPerformanceCounter")
 
-// start is a moment on both clocks. second is how far the counter goes in one.
+// start and startCounter are the same moment on both clocks; second is the number of counts in a second.
 var (
 	start        = time.Now()
 	startCounter = counter(queryPerformanceCounter)
@@ -22,13 +22,13 @@ func counter(call *windows.LazyProc) (n int64) {
 	return n
 }
 
-// now goes on by less than a microsecond, where time.Now stands still for up to 16 ms: longer than some steps take.
+// now has a resolution below a microsecond. time.Now advances in steps of up to 16 ms, longer than some training steps.
 func now() time.Time {
 	n := counter(queryPerformanceCounter) - startCounter
 	return start.Add(time.Duration(n/second)*time.Second + time.Duration(n%second*int64(time.Second)/second))
 }
 
-// showEscapes makes a console obey escape sequences, which the console of Windows prints otherwise.
+// showEscapes makes a Windows console interpret escape sequences instead of printing them.
 func showEscapes(f *os.File) {
 	var mode uint32
 	if h := windows.Handle(f.Fd()); windows.GetConsoleMode(h, &mode) == nil {

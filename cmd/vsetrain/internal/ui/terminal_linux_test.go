@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -33,10 +32,5 @@ func TestTerminals(t *testing.T) {
 		if s.OutTTY != c.tty || s.ErrTTY != c.tty || s.Color != c.color {
 			t.Errorf("TERM=%q NO_COLOR=%q: terminal %v %v, colours %v", c.term, c.noColor, s.OutTTY, s.ErrTTY, s.Color)
 		}
-		if text := s.Paint(Red, "x") + s.Warning(errNo); (text == "x"+"warning: no") != (!c.tty || !c.color) {
-			t.Errorf("TERM=%q NO_COLOR=%q: %q", c.term, c.noColor, text)
-		}
 	}
 }
-
-var errNo = errors.New("no")

@@ -5,19 +5,20 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"vsetrain/internal/compute/par"
 )
 
-// Disk is the speed of a file system in sequential bytes a second.
+// Disk is the sequential speed of a file system in bytes per second.
 type Disk struct{ Write, Read float64 } // Read is 0 if the page cache cannot be bypassed
 
 const (
-	diskBlock = 8 << 20
-	diskFile  = 128 << 20
-
+	diskBlock   = 8 << 20
+	diskFile    = 128 << 20
 	diskReserve = 1 << 30
 )
 
-// Free returns the bytes that this user may still write below the folder dir, 0 when unknown.
+// Free returns how many bytes this user can write in the folder dir, 0 if unknown.
 func Free(dir string) (int64, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -29,9 +30,9 @@ func Free(dir string) (int64, error) {
 	return free(dir), nil
 }
 
-// MeasureDisk writes a temporary file into dir, at most 128 MB and for about d, reads it back, and removes it. The
-// writes reach the disk (fsync after every 8 MB) and the reads come from it, not from the page cache. On a file system
-// with less than 1 GB free it measures nothing.
+// MeasureDisk writes a temporary file of at most 128 MB into dir for about d, reads it back, and removes it. The writes
+// reach the disk (fsync after every 8 MB), and the reads bypass the page cache. With less than 1 GB free it measures
+// nothing.
 func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 	if n, err := Free(dir); err != nil || n > 0 && n < diskReserve {
 		return disk, err
@@ -47,7 +48,7 @@ func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 		}
 	}()
 	block := make([]byte, diskBlock)
-	for i, x := 0, uint32(1); i < len(block); i++ { // not compressible, should the file system try
+	for i, x := 0, uint32(1); i < len(block); i++ { // not compressible, in case the file system compresses
 		x ^= x << 13
 		x ^= x >> 17
 		x ^= x << 5
@@ -80,4 +81,27 @@ func MeasureDisk(dir string, d time.Duration) (disk Disk, err error) {
 	}
 	disk.Read = float64(read) / max(time.Since(start), 1).Seconds()
 	return disk, nil
+}
+
+// Bandwidth measures how fast the pool's threads copy memory, in bytes read and written per second. It returns the best
+// pass over two buffers of size bytes, which should be far larger than a cache, within about d.
+func Bandwidth(pool *par.Pool, size int, d time.Duration) float64 {
+	const piece = 1 << 20
+	size = max(size, piece) / piece * piece
+	src, dst := make([]byte, size), make([]byte, size)
+	// Pages of zeros share one page of memory until they are written.
+	for i := 0; i < size; i += 512 {
+		src[i] = 1
+	}
+	body := par.Func(func(_, i int) { copy(dst[i*piece:][:piece], src[i*piece:][:piece]) })
+	pool.For(size/piece, body)
+	best, start := time.Duration(1<<62), time.Now()
+	for {
+		t := time.Now()
+		pool.For(size/piece, body)
+		best = min(best, time.Since(t))
+		if time.Since(start) >= d {
+			return 2 * float64(size) / max(best, 1).Seconds()
+		}
+	}
 }

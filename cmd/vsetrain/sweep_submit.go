@@ -15,22 +15,22 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// slurmProgram is programPath for the scripts of Slurm.
+// slurmProgram returns programPath for the scripts of Slurm.
 func slurmProgram() (string, error) {
 	if runtime.GOOS == "windows" {
-		return "", errors.New("the launcher slurm is not supported on Windows, whose paths the machines of Slurm do " +
-			"not know; run this command on one of them (docs/install.md)")
+		return "", errors.New("the launcher slurm is not supported on Windows, whose paths do not exist on the " +
+			"machines of Slurm; run this command on one of them (docs/install.md)")
 	}
 	return programPath()
 }
 
-// locate finds the sweep for programs on machines that share the file system, and the trials that are left for them.
+// locate returns the absolute paths of the sweep, for machines that share the file system, and its unfinished trials.
 func locate(plan *sweep.Plan, store *sweep.Store) (at sweep.Location, indices []int, err error) {
 	if at.Program, err = slurmProgram(); err != nil {
 		return at, nil, err
 	}
 	at.File = plan.Def.File
-	if _, err := os.Stat(at.File); err == nil { // else it is the name of a sweep of the program
+	if _, err := os.Stat(at.File); err == nil { // else it is the name of a built-in sweep
 		if at.File, err = filepath.Abs(at.File); err != nil {
 			return at, nil, err
 		}
@@ -45,7 +45,7 @@ func locate(plan *sweep.Plan, store *sweep.Store) (at sweep.Location, indices []
 	return at, indices, err
 }
 
-// programPath is this program by the name it was started with, which a link may have given it.
+// programPath returns the path of this program, of a link if it was started through one.
 func programPath() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -63,23 +63,20 @@ func programPath() (string, error) {
 	return filepath.Abs(named)
 }
 
-func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
+// arrayScript makes the script of the job array.
+func arrayScript(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
 	at, indices, err := locate(plan, store)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(indices) == 0 {
-		return fmt.Errorf("%s: nothing is left to do", at.Dir)
+		return nil, fmt.Errorf("%s: nothing is left to do", at.Dir)
 	}
 	script, err := plan.JobScript(at, indices)
-	if err != nil {
-		return err
-	}
-	a.Print(script)
-	return nil
+	return []byte(script), err
 }
 
-// slurm writes the scripts and submits the array and, after it, the job that collects.
+// slurm writes the scripts, and submits the array and a job that collects after it.
 func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
 	at, indices, err := locate(plan, store)
 	if err != nil {
@@ -119,8 +116,7 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 		return err
 	}
 	a.Printf("job array %s of %d tasks, and job %s that collects after it; logs in %s\nnext: vsetrain sweep status "+
-		"--config %s\n",
-		id, len(indices), collector, folder, plan.Def.File)
+		"--config %s\n", id, len(indices), collector, folder, plan.Def.File)
 	return nil
 }
 
@@ -130,6 +126,43 @@ func submit(ctx context.Context, a *app, args ...string) (string, error) {
 	if err := a.submit(ctx, "", &out, "sbatch", append([]string{"--parsable"}, args...)...); err != nil {
 		return "", err
 	}
-	id, _, _ := strings.Cut(strings.TrimSpace(out.String()), ";") // of several clusters, the name follows
+	id, _, _ := strings.Cut(strings.TrimSpace(out.String()), ";") // the name of the cluster may follow
 	return id, nil
+}
+
+// manifest makes the Indexed Job. The paths of the sweep file and folder stay as given: the pods resolve them in their
+// working directory. Trials that are done have an index too; their pods end at once.
+func manifest(plan *sweep.Plan, store *sweep.Store) ([]byte, error) {
+	tasks := len(plan.Trials)
+	if !plan.Indexed() {
+		indices, err := plan.Indices(store)
+		if err != nil {
+			return nil, err
+		}
+		tasks = len(indices)
+	}
+	return plan.Manifest(sweep.Location{File: filepath.ToSlash(plan.Def.File), Dir: filepath.ToSlash(plan.Def.Dir)},
+		tasks)
+}
+
+// kubernetes writes the manifest and, with --apply, passes it to kubectl.
+func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store) error {
+	b, err := manifest(plan, store)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(plan.Def.Dir, "kubernetes")
+	if err := atomicfile.MkdirAll(folder); err != nil {
+		return err
+	}
+	path := filepath.Join(folder, "job.yaml")
+	if err := atomicfile.WriteFile(path, atomicfile.Bytes(b)); err != nil {
+		return err
+	}
+	a.Printf("wrote %s\n", path)
+	if !o.Apply || o.DryRun {
+		a.Printf("next: kubectl apply -f %s\n", path)
+		return nil
+	}
+	return a.submit(ctx, "", a.Raw(), "kubectl", "apply", "-f", path)
 }

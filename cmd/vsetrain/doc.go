@@ -1,2 +1,0 @@
-// Command vsetrain trains, evaluates and explores visual-semantic embedding networks for image-text retrieval.
-package main

@@ -1,2 +1,0 @@
-// Package ui writes for people: colours, tables and progress bars on a terminal, plain lines everywhere else.
-package ui
