@@ -7,8 +7,8 @@ import (
 	"vsetrain/models"
 )
 
-// packSet names the tensors of an encoded set: SIDE.value.0 [N, width] …, and of captions SIDE.words.0 [words, width]
-// …, SIDE.length [N] and the dependencies.
+// packSet returns the tensors of an encoded set: SIDE.value.K [N, width], and for captions SIDE.words.K [words, width],
+// SIDE.length [N] and the dependencies.
 func packSet(side string, s *models.EncodedSet) (all []safetensors.Tensor) {
 	for k, r := range s.Values {
 		all = append(all, safetensors.FromFloat32s(fmt.Sprintf("%s.value.%d", side, k), []int{s.N, r.Width}, r.Data))
