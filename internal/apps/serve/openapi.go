@@ -66,13 +66,13 @@ func (s *Server) responses(rt route, schemas object) object {
 	return all
 }
 
-// reference returns a reference to the schema of a struct, which it adds to schemas; of other types the schema.
+// reference adds the schema of a struct to schemas and returns a reference to it; for other types it returns the schema.
 func (s *Server) reference(t reflect.Type, schemas object) object {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[FloatArray]() {
 		return s.schemaOf(t, schemas)
 	}
 	if _, done := schemas[t.Name()]; !done {
-		schemas[t.Name()] = object{} // of a type that has itself in it
+		schemas[t.Name()] = object{} // ends the recursion of a recursive type
 		schemas[t.Name()] = s.schemaOf(t, schemas)
 	}
 	return object{"$ref": "#/components/schemas/" + t.Name()}
@@ -121,7 +121,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 			o["required"] = required
 		}
 		if len(choices) > 0 {
-			// in words: from a oneOf of required fields generators of clients make types without the other fields
+			// in words: from a oneOf of required fields, client generators make types without the other fields
 			o["description"] = "Has exactly one of " + strings.Join(choices, ", ") + "."
 		}
 		return o
@@ -129,7 +129,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 	panic(fmt.Sprintf("serve: no schema of %v", t))
 }
 
-// property is the schema of a field with its tags. An optional one may be null.
+// property returns the schema of a field with its tags. An optional field may be null.
 func (s *Server) property(f reflect.StructField, optional bool, schemas object) object {
 	p := s.reference(f.Type, schemas)
 	least, most := "minimum", "maximum"
