@@ -728,7 +728,7 @@ func TestOptions(t *testing.T) {
 		"--window":           {Splits: []string{"test"}, Window: time.Minute},
 		"without port":       {Splits: []string{"test"}, Hosts: []string{"lab:80"}},
 		"at least 16":        {Splits: []string{"test"}, Token: "short"},
-		"characters beyond":  {Splits: []string{"test"}, Token: strings.Repeat("ü", 20)},
+		"non-ASCII":          {Splits: []string{"test"}, Token: strings.Repeat("ü", 20)},
 		"a token with space": {Splits: []string{"test"}, Token: strings.Repeat("a ", 20)},
 	} {
 		try.Refuses(New(o))(t, want)
