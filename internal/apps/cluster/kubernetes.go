@@ -109,9 +109,9 @@ type Pods struct {
 	TokenVariable, Token  string // a secret of all pods; for Together
 }
 
-// Manifest returns an Indexed Job. A pod that was interrupted or evicted is started again without counting as a failure.
-// Exit codes 1 and 2 would occur again, so they fail the index, or with Together the job, at once. Other failures are
-// retried up to Retries times.
+// Manifest returns an Indexed Job. A pod that was interrupted or evicted is started again without counting as a
+// failure. Exit codes 1 and 2 would occur again, so they fail the index, or with Together the job, at once. Other
+// failures are retried up to Retries times.
 func (p Pods) Manifest() ([]byte, error) {
 	if p.Tasks == 0 {
 		return nil, errors.New("nothing is left to do")

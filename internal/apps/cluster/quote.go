@@ -22,8 +22,9 @@ func Comment(s string) string {
 	}, s)
 }
 
-// Directives are the #SBATCH lines of a script. sbatch reads a value between double quotes, in which a backslash escapes
-// a backslash; % begins a pattern only in names of outputs. A value that would end the quotes or the line is an error.
+// Directives are the #SBATCH lines of a script. sbatch reads a value between double quotes, in which a backslash
+// escapes a backslash; % begins a pattern only in names of outputs. A value that would end the quotes or the line is an
+// error.
 type Directives struct {
 	lines []string
 	err   error
@@ -82,9 +83,9 @@ func (d *Directives) Lines() (string, error) {
 // literal escapes a word of a command, in which Kubernetes replaces $(NAME) and $$.
 func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
-// jobName returns the name of a job for the folder of its run: a DNS label of at most 50 characters, to which Kubernetes
-// adds the index of a pod. Different folders have different names: if letters are folded or cut, or parent folders are
-// left out, eight letters of a hash follow.
+// jobName returns the name of a job for the folder of its run: a DNS label of at most 50 characters, to which
+// Kubernetes adds the index of a pod. Different folders have different names: if letters are folded or cut, or parent
+// folders are left out, eight letters of a hash follow.
 func jobName(kind, dir string) string {
 	base := path.Base(dir)
 	name := "vsetrain-" + kind + strings.Map(func(r rune) rune {

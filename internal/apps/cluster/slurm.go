@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Requeue returns the end of a script that started its step in the background. It waits for the step, and puts the task,
-// a job id as a word of sh, back into the queue if the step was interrupted (75) or killed, at most that many times.
+// Requeue returns the end of a script that started its step in the background. It waits for the step, and puts the
+// task, a job id as a word of sh, back into the queue if the step was interrupted (75) or killed, at most that many
+// times.
 func Requeue(task string, most int) string {
 	return fmt.Sprintf(`step=$!
 trap 'kill -USR1 "$step" 2>/dev/null' USR1 TERM # which saves its work
@@ -41,9 +42,9 @@ type Steps struct {
 	TokenVariable  string
 }
 
-// Script returns the script of the job. When the time is nearly up, or Slurm needs a node, it signals the processes. They
-// save the run and exit with 75, and the job returns to the queue. A process that fails ends all. A name that sbatch
-// cannot read is an error.
+// Script returns the script of the job. When the time is nearly up, or Slurm needs a node, it signals the processes.
+// They save the run and exit with 75, and the job returns to the queue. A process that fails ends all. A name that
+// sbatch cannot read is an error.
 func (s Steps) Script() (string, error) {
 	var d Directives
 	d.Add("job-name", "vsetrain-"+s.Name)
@@ -82,8 +83,8 @@ func (s Steps) Script() (string, error) {
 		words = append(words, Shell(w))
 	}
 	add(`export %s=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')`, s.TokenVariable)
-	// Use the processors of the job, even if it is submitted with another number of them. GOMAXPROCS and device.threads,
-	// which overrides it, take precedence.
+	// Use the processors of the job, even if it is submitted with another number of them. GOMAXPROCS and
+	// device.threads, which overrides it, take precedence.
 	add(`cpus="${SLURM_CPUS_PER_TASK:-%d}"`, s.CPUs)
 	add(`export GOMAXPROCS="${GOMAXPROCS:-$cpus}"`)
 	add(`srun --mpi=none --kill-on-bad-exit=1%s --cpus-per-task="$cpus" %s &`, gpus, strings.Join(words, " "))

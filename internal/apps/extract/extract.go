@@ -174,8 +174,8 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	return rep, r.write(x, ids, w, out, &rep)
 }
 
-// key returns the digest of everything that the rows depend on. It leaves out SkipBroken, with which a session continues
-// after a broken picture.
+// key returns the digest of everything that the rows depend on. It leaves out SkipBroken, with which a session
+// continues after a broken picture.
 func (r *Request) key(x *Extractor, ids []string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	images, err := filepath.Abs(r.Images)

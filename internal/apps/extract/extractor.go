@@ -39,8 +39,8 @@ type session interface {
 	Close()
 }
 
-// Open opens a model and its description, and runs it once to find the shape of its output. getenv reads the environment
-// (onnxruntime.Setting).
+// Open opens a model and its description, and runs it once to find the shape of its output. getenv reads the
+// environment (onnxruntime.Setting).
 func Open(model string, getenv func(string) string, threads int) (_ *Extractor, err error) {
 	const made = "expected FILE.onnx with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py " +
 		"writes both from a network of torchvision (docs/data.md)"

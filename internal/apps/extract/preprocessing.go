@@ -11,8 +11,8 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Preprocessing says how a picture becomes the input of a model, and describes its output. A pixel from 0 to 255 becomes
-// (pixel/scale - mean)/std.
+// Preprocessing says how a picture becomes the input of a model, and describes its output. A pixel from 0 to 255
+// becomes (pixel/scale - mean)/std.
 type Preprocessing struct {
 	Input  string `yaml:"input" doc:"name of the input; empty where the model has one"`
 	Output string `yaml:"output" doc:"name of the output; empty where the model has one"`
@@ -70,8 +70,8 @@ func (p *Preprocessing) side() int {
 	return p.Resize
 }
 
-// window is the part of a picture that becomes the input: a square of side pixels at x, y of the picture resized to width
-// x height.
+// window is the part of a picture that becomes the input: a square of side pixels at x, y of the picture resized to
+// width x height.
 type window struct{ width, height, x, y, side int }
 
 // window returns the window of a picture, as torchvision's Resize and CenterCrop.

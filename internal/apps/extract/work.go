@@ -15,14 +15,14 @@ import (
 	"vsetrain/internal/files/runfs"
 )
 
-// work is the work in progress, in two hidden files next to the features: the array, whose header gets its number of rows
-// at the end, and a journal with a record for every batch:
+// work is the work in progress, in two hidden files next to the features: the array, whose header gets its number of
+// rows at the end, and a journal with a record for every batch:
 //
 //	magic [8], key [32], then records: CRC-32 of the rest of the record, CRC-32 of the rows of the batch, number of
 //	its pictures, and the width and height of each, 0 and 0 if it was skipped (uint32 each, little endian)
 //
-// The key is a digest of everything that the rows depend on. The next session keeps the records whose rows have the right
-// checksum, and truncates both files after them.
+// The key is a digest of everything that the rows depend on. The next session keeps the records whose rows have the
+// right checksum, and truncates both files after them.
 type work struct {
 	rows, journal disk.File
 	lock          io.Closer

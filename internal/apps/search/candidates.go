@@ -159,10 +159,10 @@ func scaleOf(rows []float32, dim int, p gemm.Precision) float64 {
 //
 //	a·b - a'·b' = a·(b - b') + (a - a')·b'
 //
-// where each term is at most the product of two lengths. A sum in float32 changes it by n u Σ|a'b'| ≤ n u |a'| |b'| with
-// u = 2^-24 in any order (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1); this is doubled
-// for the sum of an ensemble, the rounding of the score and partial products. The last term covers operands that are
-// flushed to zero.
+// where each term is at most the product of two lengths. A sum in float32 changes it by n u Σ|a'b'| ≤ n u |a'| |b'|
+// with u = 2^-24 in any order (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1); this is
+// doubled for the sum of an ensemble, the rounding of the score and partial products. The last term covers operands
+// that are flushed to zero.
 func slack(n int, a, b operand) float64 {
 	x, y := a.length+a.lost, b.length+b.lost   // at least |a'| and |b'|
 	if !(x*y <= 1e37 && x*y/a.scale <= 1e37) { // float32 may overflow

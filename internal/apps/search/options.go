@@ -14,11 +14,12 @@ import (
 
 // Options are the options of Open. Checkpoints is required; the zero value of every other field is usable.
 type Options struct {
-	// Checkpoints are run directories or checkpoint files, as evaluation takes them. The scores of several are averaged.
+	// Checkpoints are run directories or checkpoint files, as evaluation takes them. The scores of several are
+	// averaged.
 	Checkpoints []string
 	Set         []string // options that a reference checkpoint does not hold, such as "model.scan.lambda=9"
-	// Shortlist is the checkpoint of an embedder that picks Depth candidates for each query; the networks of Checkpoints
-	// score only these. "" scores every candidate.
+	// Shortlist is the checkpoint of an embedder that picks Depth candidates for each query; the networks of
+	// Checkpoints score only these. "" scores every candidate.
 	Shortlist string
 	Depth     int              // length of the shortlist; 0 is 100
 	Data      string           // folder of the data set; "" is the one the run was trained on
@@ -33,8 +34,8 @@ type Options struct {
 	// scores and removes the least recently used encodings, and a folder that is not writable is only a warning.
 	CacheLimit int64
 	// Device is device.DefaultOptions if it is zero. With precision auto everything is computed in fp32, except for
-	// typed queries: PrepareBatches chooses bf16 for them if the device multiplies bf16 faster than float32 and M-Recall
-	// of the dev split changes by less than 0.1.
+	// typed queries: PrepareBatches chooses bf16 for them if the device multiplies bf16 faster than float32 and
+	// M-Recall of the dev split changes by less than 0.1.
 	Device device.Options
 	Chosen func(QueryPrecision) // receives a choice that PrepareBatches did not wait for; may be nil
 	BLAS   string               // matrix product of the CPU; "" is the fastest

@@ -66,7 +66,8 @@ func (s *Server) responses(rt route, schemas object) object {
 	return all
 }
 
-// reference adds the schema of a struct to schemas and returns a reference to it; for other types it returns the schema.
+// reference adds the schema of a struct to schemas and returns a reference to it; for other types it returns the
+// schema.
 func (s *Server) reference(t reflect.Type, schemas object) object {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[FloatArray]() {
 		return s.schemaOf(t, schemas)

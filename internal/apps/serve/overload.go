@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// overload tells whether requests arrive faster than they are answered: the queue was full, and since then a request was
-// refused at least every second. During an overload fewer queries may wait, and none for long, so that admitted queries
-// are answered nearly as fast as usual. A burst that fits into the queue is no overload.
+// overload tells whether requests arrive faster than they are answered: the queue was full, and since then a request
+// was refused at least every second. During an overload fewer queries may wait, and none for long, so that admitted
+// queries are answered nearly as fast as usual. A burst that fits into the queue is no overload.
 type overload struct{ refused atomic.Int64 } // time of the last refusal, in nanoseconds since 1970
 
 // calm is the time without a refusal that ends an overload.
@@ -55,6 +55,6 @@ func (c *costs) twice(most int) int {
 	return c.last
 }
 
-// patience returns how long a query may wait during an overload: one and a half times as long as the last admitted query
-// is expected to wait; 0 is unknown.
+// patience returns how long a query may wait during an overload: one and a half times as long as the last admitted
+// query is expected to wait; 0 is unknown.
 func (c *costs) patience() time.Duration { return time.Duration(1.5 * c.took * float64(time.Second)) }

@@ -73,8 +73,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers requests on l until ctx ends or open fails. Until open has returned a Searcher for each split, it answers
-// that it is starting. When ctx ends, it accepts no more requests and lets requests in progress finish.
+// Serve answers requests on l until ctx ends or open fails. Until open has returned a Searcher for each split, it
+// answers that it is starting. When ctx ends, it accepts no more requests and lets requests in progress finish.
 func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Context) (Opened, error)) error {
 	run, stop := context.WithCancel(ctx)
 	defer stop()

@@ -140,8 +140,8 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 }
 
 // removeDead removes the claim of a process that is gone. A process may do so only if it creates a file named after the
-// claim's token while that claim still exists. So if two processes see the same dead claim, the slower one cannot remove
-// the new claim of the faster one.
+// claim's token while that claim still exists. So if two processes see the same dead claim, the slower one cannot
+// remove the new claim of the faster one.
 func (s *Store) removeDead(path string) (free bool, err error) {
 	dir := filepath.Dir(path)
 	clock := &clock{dir: dir}

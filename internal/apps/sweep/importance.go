@@ -22,8 +22,8 @@ type Importance struct {
 //	share = 1 - (within/(n-k)) / (total/(n-1))      within: sum of squares around the group means, n scores, k groups
 //
 // is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 if it would be negative.
-// Shares leave out effects of two axes together, so they need not sum to one. Every seed of a point is a separate score.
-// The points are compared after the epochs that most points have: with asha, the first rung.
+// Shares leave out effects of two axes together, so they need not sum to one. Every seed of a point is a separate
+// score. The points are compared after the epochs that most points have: with asha, the first rung.
 func importances(d *Definition, all []group) []Importance {
 	epochs, points := common(all)
 	out := []Importance{}

@@ -47,8 +47,8 @@ func (p Point) choice(key string) Choice {
 // Text returns the value of a key, or "" if the point has none.
 func (p Point) Text(key string) string { return p.choice(key).Value.Text }
 
-// Short returns the last part of an axis's key, for narrow tables, or the part before a last "name". It returns the whole
-// key if another axis has the same short key.
+// Short returns the last part of an axis's key, for narrow tables, or the part before a last "name". It returns the
+// whole key if another axis has the same short key.
 func (d *Definition) Short(key string) string {
 	short := lastPart(key)
 	for _, other := range d.Keys() {

@@ -70,9 +70,9 @@ func ranges(n []int) string {
 	return strings.Join(parts, ",")
 }
 
-// JobScript returns the script of a job array. The worker is a separate step. When the time of a task is nearly up, Slurm
-// signals the script, and the worker saves its trial and exits with 75. The script then puts the task back into the
-// queue, also if the step was killed. Slurm itself requeues the tasks of a failed node.
+// JobScript returns the script of a job array. The worker is a separate step. When the time of a task is nearly up,
+// Slurm signals the script, and the worker saves its trial and exits with 75. The script then puts the task back into
+// the queue, also if the step was killed. Slurm itself requeues the tasks of a failed node.
 func (p *Plan) JobScript(at Location, indices []int) (string, error) {
 	s := p.Def.Launch.Slurm
 	s.GPUs = p.Def.Launch.taskGPUs(s.GPUs)

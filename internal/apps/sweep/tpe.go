@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// candidates is how many draws of the good points' density the best is chosen from.
+// candidates is how many values are drawn from the density of the good points.
 const candidates = 24
 
 // observation is a finished point.

@@ -16,8 +16,8 @@ import (
 )
 
 // Write writes the tables (results.csv, results.json), the best configuration (best.yaml), the plots (parallel,
-// importance; .svg and .pdf) and their manifest into a folder and returns the files. With own, the folder belongs to the
-// sweep, and existing files are replaced.
+// importance; .svg and .pdf) and their manifest into a folder and returns the files. With own, the folder belongs to
+// the sweep, and existing files are replaced.
 func (c *Collection) Write(d *Definition, dir string, own bool) (files []string, err error) {
 	f, err := integrity.NewFolder(dir)
 	if err != nil {
