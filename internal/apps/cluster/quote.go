@@ -109,7 +109,6 @@ func jobName(kind, dir string) string {
 // sweepKind begins the names of the jobs of sweeps.
 const sweepKind = "sweep-"
 
-// plain returns an error for words that a manifest cannot hold.
 func plain(words ...string) error {
 	for _, w := range words {
 		if !utf8.ValidString(w) {

@@ -75,7 +75,6 @@ func (t *target) without(ids []string) (missing []string, err error) {
 	return missing, nil
 }
 
-// add adds the computed features to the gallery.
 func (t *target) add(ctx context.Context, x *Extractor, ids []string, w *work, rep *Report) error {
 	var c data.Change
 	for i, s := range w.sizes {

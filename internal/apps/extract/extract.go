@@ -187,7 +187,6 @@ func (r *Request) key(x *Extractor, ids []string) (key [sha256.Size]byte) {
 	return key
 }
 
-// batch is pictures that have been decoded.
 type batch struct {
 	inputs []float32
 	sizes  [][2]uint32
@@ -265,7 +264,6 @@ func (r *Request) decode(ctx context.Context, x *Extractor, g *pictures.Gallery,
 	return b
 }
 
-// read decodes the picture of an id into an input.
 func (x *Extractor) read(ctx context.Context, g *pictures.Gallery, id string, dst []float32) (size [2]uint32,
 	err error) {
 	path, err := g.Path(id)

@@ -169,7 +169,6 @@ func (x *Extractor) outputs(shape []int64) error {
 	return nil
 }
 
-// shape returns the shape of the input for n pictures.
 func (x *Extractor) shape(n int) []int64 {
 	side := int64(x.prep.side())
 	if x.prep.Layout == "nchw" {
@@ -178,7 +177,6 @@ func (x *Extractor) shape(n int) []int64 {
 	return []int64{int64(n), side, side, 3}
 }
 
-// size returns the number of input values of a picture.
 func (x *Extractor) size() int { return 3 * x.prep.side() * x.prep.side() }
 
 // HasBoxes reports whether the regions are the cells of a grid, which have boxes.

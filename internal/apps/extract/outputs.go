@@ -15,7 +15,6 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// outputs are the files of a request.
 type outputs struct{ features, ids, boxes, sizes, record, changes string }
 
 // files returns the files of a request: DIR/SPLIT_ims.npy and the files with the same prefix, or FILE.npy and the files

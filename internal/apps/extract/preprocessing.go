@@ -38,7 +38,6 @@ func preprocessingFile(model string) string {
 	return strings.TrimSuffix(model, filepath.Ext(model)) + ".yaml"
 }
 
-// loadPreprocessing reads a description.
 func loadPreprocessing(file string) (*Preprocessing, error) {
 	p := &Preprocessing{}
 	if err := config.DecodeFile(file, p, required...); err != nil {
@@ -62,7 +61,6 @@ func (p *Preprocessing) validate() error {
 	return nil
 }
 
-// side is the width and height of the input.
 func (p *Preprocessing) side() int {
 	if p.Crop > 0 {
 		return p.Crop

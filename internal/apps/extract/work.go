@@ -34,7 +34,6 @@ type work struct {
 
 const workMagic = "VSEPICT1"
 
-// workFiles are the hidden files of a features file.
 func workFiles(features string) (rows, journal string) {
 	dir, base := filepath.Split(features)
 	return filepath.Join(dir, "."+base+".part"), filepath.Join(dir, "."+base+".journal")
@@ -63,7 +62,6 @@ func openWork(features string, key [sha256.Size]byte, dtype npy.DType, regions, 
 	return w, nil
 }
 
-// close leaves the files as they are.
 func (w *work) close() error {
 	var errs []error
 	for _, f := range []disk.File{w.rows, w.journal} {

@@ -69,7 +69,6 @@ func (e *encoder) cached(ctx context.Context, side string, encode func() ([]safe
 	return err
 }
 
-// cacheFile returns the cache file of a side and its key.
 func (e *encoder) cacheFile(ctx context.Context, side string) (path, key string, err error) {
 	e.keyMu.Lock()
 	defer e.keyMu.Unlock()

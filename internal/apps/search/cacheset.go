@@ -70,7 +70,6 @@ func unpackSet(f *safetensors.File, side string, n int) (s *models.EncodedSet, e
 	return s, err
 }
 
-// floats reads a tensor of n float32 values.
 func floats(f *safetensors.File, name string, n int) ([]float32, error) {
 	if t, ok := f.Tensor(name); !ok || t.DType != "F32" || t.Len() != n {
 		return nil, fmt.Errorf("no tensor %s of %d float32 values", name, n)

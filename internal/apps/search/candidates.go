@@ -220,7 +220,6 @@ func (n *nearest) raise() {
 	n.floor = math.Nextafter32(float32(float64(n.most[n.k-1])-2*n.slack), float32(math.Inf(-1)))
 }
 
-// cut drops candidates that cannot be among the best k.
 func (n *nearest) cut() {
 	if n.raise(); n.full {
 		n.best = slices.DeleteFunc(n.best, func(a approx) bool { return a.score < n.floor })

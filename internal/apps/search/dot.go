@@ -59,7 +59,6 @@ func dot8(dst, q []float64, a, b, c, d, e, f, g, h []float32) {
 	copy(dst, []float64{sa, sb, sc, sd, se, sf, sg, sh})
 }
 
-// widen converts an embedding to float64.
 func widen(x []float32) []float64 {
 	q := make([]float64, len(x))
 	for i, v := range x {

@@ -185,7 +185,6 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size
 // longCaption is a length in words beyond which captions are not embedded together.
 const longCaption = 64
 
-// idLines are ids as a file holds them.
 func idLines(ids []string) string { return strings.Join(ids, "\n") + "\n" }
 
 // writeNPY writes ids and array as one set, the array last: neither appears without the other.

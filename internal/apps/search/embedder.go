@@ -119,12 +119,10 @@ func (m *embedder) rows(ctx context.Context, side, what string, n int, encode fu
 	return rows, nil
 }
 
-// embedders lists the names of the networks that embed.
 func embedders() string {
 	return strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Embeds }), ", ")
 }
 
-// query is a batch of one caption.
 func query(words []int32) (b batch.Captions) {
 	b.Add(words)
 	return b
@@ -171,7 +169,6 @@ func (m *embedder) score(ctx context.Context, dst []float64, q *probe, of []int3
 	return m.compare(dst, x, v, of, !q.forImages())
 }
 
-// embedding returns the embedding of a query.
 func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
 	switch {
 	case q.vector != nil:
@@ -208,7 +205,6 @@ func (m *embedder) imageRow(i int) ([]float32, error) {
 	return m.embed(p)
 }
 
-// embed returns the embedding of an image.
 func (m *embedder) embed(p picture) ([]float32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -105,7 +105,6 @@ func agree(x *Index) error {
 	return nil
 }
 
-// all returns the members and the shortlist.
 func (x *Index) all() []member {
 	if x.shortlist == nil {
 		return x.members

@@ -24,7 +24,6 @@ type probe struct {
 	own     func(candidate int) bool // reports a match; nil without any
 }
 
-// forImages reports whether images are the candidates.
 func (q *probe) forImages() bool { return q.words != nil || q.vector != nil || q.caption }
 
 // member is one checkpoint with the encodings of the split, which are computed when they are first needed.
@@ -73,7 +72,6 @@ func (s *side[T]) get(e *encoder, encode func() (T, error)) (T, error) {
 	return all, err
 }
 
-// made returns the encodings if they are ready.
 func (s *side[T]) made() (all T, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +80,6 @@ func (s *side[T]) made() (all T, ready bool) {
 
 func (e *encoder) common() *encoder { return e }
 
-// options returns the options for encoding one side.
 func (e *encoder) options(side string) eval.EncodeOptions {
 	o := eval.EncodeOptions{
 		Batch:       e.opt.Batch,

@@ -70,7 +70,6 @@ func (o *Options) Validate() error {
 	return o.Device.Validate()
 }
 
-// trained returns the request for one checkpoint.
 func (o *Options) trained(checkpoint string) pretrained.Request {
 	return pretrained.Request{Checkpoint: checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
 		Split: o.Split, Partial: true, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
@@ -82,7 +81,6 @@ func (o *Options) warn(err error) {
 	}
 }
 
-// setDefaults fills in zero values.
 func (o *Options) setDefaults() {
 	o.Split = cmp.Or(o.Split, defaultSplit)
 	o.Depth = cmp.Or(o.Depth, defaultDepth)

@@ -112,7 +112,6 @@ func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answ
 
 var errNoBoxes = errors.New("the network reads boxes of regions, and the picture has none")
 
-// batch returns a picture as a network reads it.
 func (e *encoder) batch(p picture) (batch.Images, error) {
 	b := batch.Images{N: 1, Features: p.features}
 	if e.Model.Options.Traits().Boxes {

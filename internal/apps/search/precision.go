@@ -77,7 +77,6 @@ func ofBF16Queries(x *Index) (m *embedder, why string) {
 	return m, ""
 }
 
-// queryPrecision returns the QueryPrecision of Info.
 func queryPrecision(x *Index) QueryPrecision {
 	m, why := ofBF16Queries(x)
 	if why == "" {
@@ -204,13 +203,11 @@ func (m *embedder) encodeQueries(ctx context.Context, ids [][]int32) ([]float32,
 	return encodeWords(ctx, q.network.Runner.Embeds, ids, MaxBatch, nil)
 }
 
-// inUse reports whether queries are embedded in bf16.
 func (q *bf16Queries) inUse() bool {
 	p := q.chosen.Load()
 	return p != nil && p.Name == cpu.BF16
 }
 
-// close stops the choice and releases the network.
 func (q *bf16Queries) close() error {
 	if q.done != nil {
 		q.stop()

@@ -70,7 +70,6 @@ func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
 		own: func(i int) bool { return x.split.ImageOf(c) == i }})
 }
 
-// ofSplit answers one of n queries of the split.
 func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *probe) (Answer, error) {
 	if err := needs(x.split, AllQueries); err != nil {
 		return Answer{}, err
@@ -157,7 +156,6 @@ func (x *Index) unknown(query string) (all []string, err error) {
 	return all, nil
 }
 
-// anyWord reports whether a word has a letter or a digit.
 func anyWord(words []string) bool {
 	for _, w := range words {
 		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {

@@ -15,7 +15,6 @@ type NoEmbeddingError struct{ text string }
 // Error implements error.
 func (e *NoEmbeddingError) Error() string { return e.text }
 
-// noEmbedding returns the error for a network that scores pairs.
 func noEmbedding(t *pretrained.Network) error {
 	return &NoEmbeddingError{fmt.Sprintf("%s: network %s scores pairs of an image and a caption, so neither has an "+
 		"embedding; expected an embedder (%s)", t.Name, t.Model.Options.Network, embedders())}

@@ -28,7 +28,6 @@ type orderedCaptions struct {
 // Sides of a tile of pairs, which the network scores in one run.
 const tileImages, tileCaptions = 64, 64
 
-// imageSet returns the encodings of all images.
 func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
 	return s.images.get(s.encoder, func() (set *models.EncodedSet, err error) {
 		err = s.cached(ctx, imageSide, func() ([]safetensors.Tensor, error) {
@@ -45,7 +44,6 @@ func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
 	})
 }
 
-// captionSet returns the encodings of all captions.
 func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 	return s.captions.get(s.encoder, func() (*orderedCaptions, error) {
 		c := &orderedCaptions{}
@@ -144,7 +142,6 @@ func (s *scorer) scoreImages(ctx context.Context, dst []float64, q *probe, of []
 	return s.withCaption(ctx, dst, images, typed, of)
 }
 
-// withCaption scores images with a set of one caption.
 func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *models.EncodedSet, of []int32) error {
 	if of != nil {
 		images = images.Pick(of)
@@ -166,7 +163,6 @@ func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *mode
 	return nil
 }
 
-// withImage scores captions with image i of a set.
 func (s *scorer) withImage(ctx context.Context, dst []float64, images *models.EncodedSet, i int, all *orderedCaptions,
 	of []int32) error {
 	captions, to, capacity := all.EncodedSet, all.order, all.capacity // to: index in dst

@@ -24,7 +24,6 @@ type batcher struct {
 	done     sync.WaitGroup
 }
 
-// asked is a query that waits for its answer.
 type asked struct {
 	search.Query
 	ctx    context.Context
@@ -32,7 +31,6 @@ type asked struct {
 	answer chan search.Result // has room for one, so that the loop never waits for a request that has gone
 }
 
-// newBatcher starts a batcher with a queue of that many queries.
 func newBatcher(s Searcher, window time.Duration, room int, c *counters, o *overload) *batcher {
 	b := &batcher{searcher: s, window: window, queue: make(chan *asked, room), counters: c, overload: o}
 	b.most.Store(search.MaxBatch)
@@ -119,7 +117,6 @@ func (b *batcher) gather(first *asked) []*asked {
 	return batch
 }
 
-// answer answers the queries whose requests still wait.
 func (b *batcher) answer(batch []*asked) {
 	var waiting []*asked
 	var queries []search.Query

@@ -24,7 +24,6 @@ type counters struct {
 	reloaded int64
 }
 
-// counted is the key of a count of requests.
 type counted struct {
 	route  string
 	status int
@@ -57,7 +56,6 @@ func (c *counters) end(route string, status int, took time.Duration, timed bool)
 	}
 }
 
-// metric writes the head of a metric.
 func metric(w io.Writer, name, kind, help string) {
 	fmt.Fprintf(w, "# HELP vsetrain_%s %s\n# TYPE vsetrain_%[1]s %[3]s\n", name, help, kind)
 }
@@ -90,8 +88,8 @@ func (c *counters) write(w io.Writer) {
 		value            int64
 	}{
 		{"requests_in_progress", "gauge", "Requests in progress.", c.inFlight},
-		{"batches_total", "counter", "Rounds of queries that were answered together.", c.batches},
-		{"queries_total", "counter", "Queries in these rounds.", c.queries},
+		{"batches_total", "counter", "Batches of queries that were answered together.", c.batches},
+		{"queries_total", "counter", "Queries in these batches.", c.queries},
 	} {
 		metric(w, m.name, m.kind, m.help)
 		fmt.Fprintf(w, "vsetrain_%s %d\n", m.name, m.value)

@@ -41,7 +41,7 @@ func (s *Server) Description() []byte {
 		"paths":    paths,
 		"components": object{"schemas": schemas,
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer",
-				"description": "Asked for where the server has a token."}}},
+				"description": "Required if the server has a token."}}},
 	}, "", "  ")
 	if err != nil {
 		panic(err) // of maps and strings
@@ -49,7 +49,6 @@ func (s *Server) Description() []byte {
 	return append(b, '\n')
 }
 
-// responses describes the answers of a route.
 func (s *Server) responses(rt route, schemas object) object {
 	all := object{}
 	statuses := append([]int{http.StatusMisdirectedRequest}, rt.statuses...)
@@ -79,7 +78,6 @@ func (s *Server) reference(t reflect.Type, schemas object) object {
 	return object{"$ref": "#/components/schemas/" + t.Name()}
 }
 
-// schemaOf returns the JSON Schema of a type.
 func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 	if t == reflect.TypeFor[FloatArray]() {
 		return object{"description": "Numbers, or a string: the bytes of float32 values, little-endian, in base64.",

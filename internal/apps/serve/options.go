@@ -111,7 +111,6 @@ func (o *Options) Validate() error {
 	return cmp.Or(web.CheckOrigins(o.Origins), web.CheckHosts(o.Hosts), web.CheckToken(o.Token))
 }
 
-// setDefaults fills in zero values.
 func (o *Options) setDefaults() {
 	d := DefaultLimits()
 	o.MaxK = cmp.Or(o.MaxK, d.MaxK)

@@ -32,7 +32,6 @@ func (r *ready) index(x Searcher, version int) *served {
 	return v
 }
 
-// close waits for the last request and closes the index.
 func (v *served) close() error {
 	v.users.Wait()
 	v.batcher.close()
@@ -63,7 +62,6 @@ func (h *shelf) put(v *served) *served {
 	return old
 }
 
-// close waits for a running reload and closes all indexes.
 func (r *ready) close() error {
 	r.reloads.wait()
 	var errs []error
@@ -128,7 +126,6 @@ func Reload(ctx context.Context, s *Server) (ReloadAnswer, error) {
 	return r.reload(ctx)
 }
 
-// reload is Reload.
 func (r *ready) reload(ctx context.Context) (ReloadAnswer, error) {
 	if r.opt.Renew == nil {
 		return ReloadAnswer{}, errNotReloaded
@@ -142,7 +139,6 @@ func (r *ready) reload(ctx context.Context) (ReloadAnswer, error) {
 	}
 }
 
-// renew runs a reload.
 func (r *ready) renew(l *reloading) {
 	r.reloads.closing.Wait()
 	start := time.Now()
@@ -253,7 +249,6 @@ func (r *ready) stamp() string {
 	return all.String()
 }
 
-// reloadSplits reads the splits again.
 func reloadSplits(c *call, _ ReloadRequest) (ReloadAnswer, error) {
 	a, err := c.ready.reload(c.Context())
 	return a, notServed(err)
@@ -268,7 +263,6 @@ func notServed(err error) error {
 	return web.Errorf(http.StatusUnprocessableEntity, "not_reloaded", "%v", err)
 }
 
-// gallery returns the Gallery of a server that accepts changes.
 func (r *ready) gallery() (Gallery, error) {
 	if r.Gallery == nil || r.opt.Renew == nil {
 		return nil, web.Errorf(http.StatusForbidden, "read_only",
@@ -277,7 +271,6 @@ func (r *ready) gallery() (Gallery, error) {
 	return r.Gallery, nil
 }
 
-// addImage adds a picture to a gallery.
 func addImage(c *call, q AddRequest) (a ChangeAnswer, err error) {
 	g, err := c.ready.gallery()
 	if err != nil {
@@ -293,7 +286,6 @@ func addImage(c *call, q AddRequest) (a ChangeAnswer, err error) {
 	return c.ready.changed(c.Context(), split)
 }
 
-// removeImages removes images from a gallery.
 func removeImages(c *call, q RemoveRequest) (a ChangeAnswer, err error) {
 	g, err := c.ready.gallery()
 	if err != nil {
@@ -329,7 +321,6 @@ func (r *ready) decoded(ctx context.Context, b []byte, use func(*pictures.RGB) e
 	})
 }
 
-// embedPictures embeds the pictures of a request.
 func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([]float32, error) {
 	if _, err := x.searcher.Dims(); err != nil {
 		return nil, err
@@ -351,7 +342,6 @@ func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([
 	return x.searcher.ImageRows(ctx, features)
 }
 
-// writeIndex writes the metrics of what is served.
 func (r *ready) writeIndex(w io.Writer) {
 	for _, m := range []struct {
 		name, help string
@@ -360,7 +350,7 @@ func (r *ready) writeIndex(w io.Writer) {
 		{"images", "Images that are served.", func(v *served) float64 { return float64(v.searcher.Info().Images) }},
 		{"version", "Version of the index, which grows when images come or go.",
 			func(v *served) float64 { return float64(v.version) }},
-		{"age_seconds", "Seconds since this version is served.",
+		{"age_seconds", "Seconds since this version was first served.",
 			func(v *served) float64 { return time.Since(v.since).Seconds() }},
 	} {
 		metric(w, "index_"+m.name, "gauge", m.help)

@@ -23,7 +23,6 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// route is one operation.
 type route struct {
 	method, path string
 	name         string // operationId of the description
@@ -36,7 +35,6 @@ type route struct {
 	handle       func(*call) error
 }
 
-// call is an admitted request.
 type call struct {
 	*http.Request
 	writer http.ResponseWriter
@@ -65,7 +63,6 @@ func post[Q, A any](s *Server, path, name, summary string, handle func(*call, Q)
 		}}
 }
 
-// table lists all operations.
 func (s *Server) table() []route {
 	all := []route{
 		post(s, "/v1/search", "search", "Find images for a caption or an embedding.", s.search),
@@ -73,9 +70,9 @@ func (s *Server) table() []route {
 		post(s, "/v1/reload", "reload", "Read the splits again and wait until they are served.", reloadSplits),
 		post(s, "/v1/images/add", "addImage", "Add a picture to a gallery.", addImage, 403, 409),
 		post(s, "/v1/images/remove", "removeImages", "Remove images from a gallery.", removeImages, 403, 404),
-		{method: "GET", path: "/v1/info", name: "info", summary: "Tell what is served.", answer: InfoAnswer{},
+		{method: "GET", path: "/v1/info", name: "info", summary: "Describe what is served.", answer: InfoAnswer{},
 			statuses: []int{200, 401, 503}, handle: s.info},
-		{method: "GET", path: "/healthz", name: "health", summary: "Tell whether queries are answered.", open: true,
+		{method: "GET", path: "/healthz", name: "health", summary: "Report whether queries are answered.", open: true,
 			answer: HealthAnswer{}, statuses: []int{200, 503}, handle: s.healthz},
 		{method: "GET", path: "/metrics", name: "metrics", summary: "Counters in the text format of Prometheus.",
 			statuses: []int{200, 401}, handle: s.metrics},
@@ -306,7 +303,6 @@ func (s *Server) bound(f reflect.StructField, tag string) (n int, ok bool) {
 	}
 }
 
-// words returns the values that a string may have; nil is any.
 func (s *Server) words(f reflect.StructField) []string {
 	switch all := f.Tag.Get("enum"); all {
 	case "":

@@ -104,7 +104,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Co
 // Log is where the server writes what it does.
 func (s *Server) Log() *slog.Logger { return s.log }
 
-// start makes the server ready.
 func (s *Server) start(o Opened) error {
 	r := &ready{Server: s, Opened: o, shelves: map[string]*shelf{}, decoding: pictures.NewTurn()}
 	r.info = InfoAnswer{Version: s.opt.Version, Checkpoints: []string{}, Limits: LimitsInfo{
@@ -135,7 +134,6 @@ func (s *Server) start(o Opened) error {
 	return nil
 }
 
-// health returns the state for /healthz.
 func (s *Server) health() string {
 	switch {
 	case s.stopping.Load():
@@ -152,14 +150,12 @@ const (
 	maxRequestID = 128
 )
 
-// number copies the number of a request to its answer.
 func number(w http.ResponseWriter, r *http.Request) {
 	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
 		w.Header().Set(requestID, id)
 	}
 }
 
-// done counts and logs an answer.
 func (s *Server) done(a *web.Answer) {
 	path, timed := "other", false
 	if rt, _ := s.find(a.Request); rt != nil {
@@ -303,7 +299,6 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 // searchBody bounds the body of a search: a vector of tens of thousands of numbers.
 const searchBody = 1 << 20
 
-// fail answers with an error.
 func fail(w http.ResponseWriter, _ *http.Request, e *web.Error) {
 	switch e.Status {
 	case http.StatusUnauthorized:
@@ -314,7 +309,6 @@ func fail(w http.ResponseWriter, _ *http.Request, e *web.Error) {
 	_ = reply(w, e.Status, ErrorAnswer{ErrorInfo{e.Code, e.Message}})
 }
 
-// known turns errors of galleries and queries into answers.
 func known(err error) error {
 	answer := func(status int, code string) error { return web.Errorf(status, code, "%v", err) }
 	var e *web.Error
@@ -339,7 +333,6 @@ func unprocessable(format string, args ...any) error {
 	return web.Errorf(http.StatusUnprocessableEntity, "unprocessable", format, args...)
 }
 
-// reply writes a JSON body.
 func reply(w http.ResponseWriter, status int, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {

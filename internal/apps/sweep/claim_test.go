@@ -16,17 +16,18 @@ import (
 	"vsetrain/lab/try"
 )
 
-func claimed(t *testing.T, s *Store) *State {
+// claimed returns a store and a trial with a folder.
+func claimed(t *testing.T) (*Store, *State) {
 	t.Helper()
+	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
 	st := &State{Trial: Trial{ID: "abc"}, Dir: s.trialDir("abc")}
 	try.Do(t, os.MkdirAll(st.Dir, 0o777))
-	return st
+	return s, st
 }
 
 // A damaged target is an error that names the file and quotes a little of it.
 func TestDamagedTarget(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	for _, text := range []string{strings.Repeat("9", 16<<10), "", "-3", "0"} {
 		try.Do(t, os.WriteFile(filepath.Join(st.Dir, targetName), []byte(text), 0o666))
 		_, err := s.Read([]Trial{st.Trial})
@@ -60,8 +61,7 @@ func plant(t *testing.T, st *State, c Claim, age time.Duration) {
 
 // A trial has one worker; a claim is void when its process is gone, or when it has not been renewed for long enough.
 func TestClaim(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	first, err := s.claim(st, 3, "job", time.Now())
 	if first == nil || err != nil {
 		t.Fatal(first, err)
@@ -103,8 +103,7 @@ func TestClaim(t *testing.T) {
 
 // Of many that find the claim of a dead process at the same time one takes it over, again and again.
 func TestTakeoverRace(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	for round := range 20 {
 		plant(t, st, Claim{Token: "planted", Machine: "other"}, time.Hour)
 		var won atomic.Int32
@@ -129,8 +128,7 @@ func TestTakeoverRace(t *testing.T) {
 
 // A worker whose claim was taken over notices and leaves the claim of the other alone.
 func TestLostClaim(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	c, err := s.claim(st, 1, "", time.Now())
 	if c == nil || err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func TestBadTrials(t *testing.T) {
 				"in the trial train.batch=2"},
 		{"base: \"{net}.yaml\"\nseeds: [1, 2]\n",
 			"no axis has the name of the placeholder in {net}.yaml; in the trial " +
-			"(base)"},
+				"(base)"},
 		{"method: asha\ntrials: 2\nasha: {rungs: [1, 2]}\naxes: [{param: train.epochs, values: [1, 2]}]\n",
 			"s.yaml:4:8: train.epochs: asha trains to the epochs of its rungs; leave this axis out"},
 		{"method: tpe\ntrials: 30\ntpe: {startup: 1}\naxes: [{param: optim.name, choices: [adamw, adam]}, {param: " +

@@ -26,13 +26,11 @@ func (d *Definition) next(states []*State) (job *Job, wait bool) {
 	return job, job == nil && slices.ContainsFunc(states, func(s *State) bool { return s.Claim != nil })
 }
 
-// group is a point with the trials of its seeds.
 type group struct {
 	number int
 	states []*State
 }
 
-// groups returns the points of trials, which are in order.
 func groups(states []*State) (out []group) {
 	for _, s := range states {
 		if n := len(out); n > 0 && out[n-1].number == s.Number {

@@ -9,7 +9,6 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// mostTrials is the largest sweep.
 const mostTrials = 20_000
 
 // Plan lists the trials of a sweep. With tpe, Trials are the trials of the first random points, because the others

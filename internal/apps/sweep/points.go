@@ -76,7 +76,6 @@ func (p *Plan) propose(s *Store, states []*State) error {
 	return errExhausted
 }
 
-// errExhausted means that the axes have no further point.
 var errExhausted = errors.New("all points of the axes are taken")
 
 // addPoint writes a point file as a whole and never replaces one.

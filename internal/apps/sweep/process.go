@@ -61,7 +61,6 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 	return w.fail(slot, job, Failure{Error: tail, Exit: code})
 }
 
-// count counts the kills of a trial.
 func (w *Worker) count(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +77,6 @@ func (w *Worker) fail(slot int, job Job, f Failure) error {
 	return nil
 }
 
-// training is a trial that is being trained.
 type training interface {
 	stop() // makes it save its state and end with ExitInterrupted
 	kill()
@@ -123,7 +121,6 @@ func (w *Worker) train(ctx context.Context, slot int, job Job, claim *Claim) (co
 	}
 }
 
-// child is the process of a trial. The end of its standard input stops it, also if the worker is killed.
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -131,7 +128,6 @@ type child struct {
 	last  *tailWriter
 }
 
-// child starts the process of a trial.
 func (w *Worker) child(slot int, job Job) (training, error) {
 	log, err := os.OpenFile(filepath.Join(job.State.Dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {

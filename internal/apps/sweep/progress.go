@@ -11,7 +11,6 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// score returns the metric of a validation.
 func score(v records.ValidationRecord, metric string) float64 {
 	switch metric {
 	case "rsum":

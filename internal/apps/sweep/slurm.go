@@ -46,7 +46,6 @@ func (p *Plan) Indices(s *Store) (out []int, err error) {
 // Indexed reports whether every task of an array has its own trial.
 func (p *Plan) Indexed() bool { return p.Def.Method == Grid || p.Def.Method == Random }
 
-// finished reports whether nothing is left to do.
 func (p *Plan) finished(states []*State) bool {
 	job, wait := p.Def.next(states)
 	return job == nil && !wait && (p.Def.Method != TPE || len(groups(states)) == p.Points)
@@ -116,7 +115,6 @@ func (p *Plan) JobScript(at Location, indices []int) (string, error) {
 	return b.String(), nil
 }
 
-// options adds the options of the resources.
 func (s *Slurm) options(d *cluster.Directives) {
 	d.Add("partition", s.Partition)
 	d.Add("account", s.Account)

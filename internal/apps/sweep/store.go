@@ -61,7 +61,6 @@ type State struct {
 	Claim   *Claim // of a living process
 }
 
-// done reports whether the trial has been trained to the epochs.
 func (s *State) done(epochs int) bool {
 	_, ok := s.Results[epochs]
 	return ok
@@ -202,7 +201,6 @@ func (s *Store) finish(t Trial, epochs int, metric string, now time.Time) (Resul
 	return r, integrity.WriteJSON(filepath.Join(dir, fmt.Sprintf("result-%d.json", epochs)), r)
 }
 
-// fail records why a trial failed.
 func (s *Store) fail(t Trial, f Failure) error {
 	return integrity.WriteJSON(filepath.Join(s.trialDir(t.ID), failedName), f)
 }

@@ -87,7 +87,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// slot takes one job after another.
 func (w *Worker) slot(ctx context.Context, slot int) error {
 	for ctx.Err() == nil {
 		job, claim, wait, err := w.take()

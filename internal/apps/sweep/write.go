@@ -113,7 +113,6 @@ func epochs(n int) string {
 	return fmt.Sprintf("%d epochs", n)
 }
 
-// named returns the name of an axis in figures.
 func (c *Collection) named(axis string) string {
 	if slices.Contains(c.NoEffect, axis) {
 		return axis + " (no effect)"
@@ -121,7 +120,6 @@ func (c *Collection) named(axis string) string {
 	return axis
 }
 
-// metricTitles are the metrics in figures.
 var metricTitles = map[string]string{"m_recall": "M-Recall", "rsum": "sum of recalls", "i2t_r1": "image to text R@1",
 	"t2i_r1": "text to image R@1"}
 

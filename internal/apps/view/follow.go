@@ -64,7 +64,6 @@ func (f *follower) continues(file *os.File, size int64) bool {
 	return err == nil && bytes.Equal(now, f.mark)
 }
 
-// take reads whole lines.
 func (f *follower) take(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var long []byte // the beginning of a line that is longer than the buffer

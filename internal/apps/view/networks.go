@@ -101,7 +101,6 @@ func (s *networks) drop(b *openNetwork) {
 	}
 }
 
-// state returns the state of a network; ok is false if it was never loaded.
 func (s *networks) state(k networkKey) (p progressOf, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

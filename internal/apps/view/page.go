@@ -40,7 +40,6 @@ var pages = func() map[string]*template.Template {
 	return all
 }()
 
-// request is one request of a page.
 type request struct {
 	*http.Request
 	w   http.ResponseWriter

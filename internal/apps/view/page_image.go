@@ -2,7 +2,6 @@ package view
 
 import "vsetrain/internal/apps/web"
 
-// imagePage finds captions for an image, i or the id of one.
 func (s *Server) imagePage(r *request, p *picked) error {
 	var d struct {
 		Image      figure

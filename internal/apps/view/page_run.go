@@ -14,7 +14,6 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// setting is a line of a configuration.
 type setting struct {
 	config.Value
 	Changed bool // is not the default
@@ -99,7 +98,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// runPage shows one run.
 func (s *Server) runPage(r *request) error {
 	run := s.store.find(r.q.Get("id"), r.now)
 	if run == nil {
@@ -167,13 +165,11 @@ type compared struct {
 	DropURL    string // the page without this run
 }
 
-// difference is a setting in which the runs differ.
 type difference struct {
 	Key    string
 	Values []string
 }
 
-// comparePage compares runs; the first named is the base.
 func (s *Server) comparePage(r *request) error {
 	var d struct {
 		Runs        []compared
@@ -279,7 +275,6 @@ func nameAlike(runs []compared) {
 	}
 }
 
-// differencesOf lists the settings in which runs differ.
 func differencesOf(runs []*Run) (out []difference) {
 	keys, values := differing(runs)
 	for i, k := range keys {

@@ -32,7 +32,6 @@ func newRow(r *Run) runRow {
 	return row
 }
 
-// column is a heading that sorts a table.
 type column struct {
 	Key, Text, Class, URL, Sorted string // Sorted: ascending, descending or ""
 }
@@ -82,7 +81,6 @@ func (r *request) columns(list ...column) []column {
 	return list
 }
 
-// sorted orders rows as the request asks.
 func (r *request) sorted(rows []runRow) {
 	by, ok := orders[r.q.Get("sort")]
 	if !ok {
@@ -112,7 +110,6 @@ func (row *runRow) matches(filter string) bool {
 	return true
 }
 
-// runsPage lists the runs.
 func (s *Server) runsPage(r *request) error {
 	runs, full := s.store.all(r.now)
 	var d struct {

@@ -15,7 +15,6 @@ import (
 // results is how many results a search shows.
 const results = 24
 
-// found is what a network finds for a caption.
 type found struct {
 	Text    string
 	Caption *line // of the split; nil for a caption that was typed

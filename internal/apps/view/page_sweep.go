@@ -284,7 +284,6 @@ func drawings(folder string, w *sweepRow) (out []drawing, stale bool) {
 	return out, stale
 }
 
-// sweepFigure serves a figure of a sweep by its name.
 func (s *Server) sweepFigure(r *request) error {
 	runs, _ := s.store.all(r.now)
 	sweeps := sweepsOf(runs)

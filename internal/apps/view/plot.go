@@ -23,7 +23,6 @@ type curve struct {
 	X, Y  []float64
 }
 
-// mark is a vertical line.
 type mark struct {
 	Name, Class string
 	X           float64

@@ -78,7 +78,6 @@ func histogram(of []search.Outcome, candidates int) []bin {
 	return bins
 }
 
-// queryRow is a query in the table of ranks.
 type queryRow struct {
 	Text        line   // of a caption
 	Image       figure // of an image
@@ -115,7 +114,6 @@ func (r *request) paging(total, size int, url func(n int) string) paging {
 	return p
 }
 
-// queriesPage shows the ranks of all queries.
 func (s *Server) queriesPage(r *request, p *picked) error {
 	var d struct {
 		Dir     string
@@ -184,7 +182,6 @@ func outcomesOf(out *search.Outcomes, dir string) []search.Outcome {
 	return out.Captions
 }
 
-// sortOutcomes orders by a column.
 func sortOutcomes(of []search.Outcome, key string, down bool) {
 	slices.SortStableFunc(of, func(a, b search.Outcome) int {
 		c := 0

@@ -105,7 +105,6 @@ func (p *picked) URL(page string, more ...any) string {
 	return page + "?" + q.Encode()
 }
 
-// figure is an image in a page.
 type figure struct {
 	Index       int
 	ID, Caption string
@@ -118,7 +117,6 @@ type figure struct {
 	There       string // where the run beside has it; "" without
 }
 
-// figure describes image i.
 func (p *picked) figure(i int) figure {
 	m := p.network.index.Image(i)
 	f := figure{Index: i, ID: m.ID, URL: p.URL("/image", "i", i)}
@@ -131,7 +129,6 @@ func (p *picked) figure(i int) figure {
 	return f
 }
 
-// attends reports whether the words of the network attend to regions.
 func (p *picked) attends() bool {
 	return p.Run != nil && p.Run.Config != nil && p.Run.Config.Model.Traits().WordAttention
 }
@@ -179,7 +176,6 @@ func (s *Server) load(r *request) error {
 	return nil
 }
 
-// rank starts to rank every query.
 func (s *Server) rank(r *request) error {
 	if err := r.ParseForm(); err != nil {
 		return web.BadRequest("the form cannot be read")

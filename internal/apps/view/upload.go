@@ -99,7 +99,6 @@ func (s *Server) uploadPage(r *request, p *picked) error {
 	return r.show("upload", frame{Title: "Your picture", Tab: "search", Query: p, Data: d})
 }
 
-// uploaded reads the picture of a form.
 func uploaded(r *request) ([]byte, error) {
 	parts, err := r.MultipartReader()
 	if err != nil {

@@ -128,7 +128,6 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer checks and handles a request.
 func (s *Site) answer(w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		switch e := recover(); e {
