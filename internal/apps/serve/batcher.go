@@ -87,7 +87,7 @@ func (b *batcher) gather(first *asked) []*asked {
 	if 4*(1+len(b.queue)) < b.expected && window > 0 {
 		window = min(max(window, b.took/2), 4*window)
 	}
-	var closed <-chan time.Time // nil until somebody waits
+	var closed <-chan time.Time // nil until the loop waits
 	for len(batch) < search.MaxBatch {
 		select {
 		case a, ok := <-b.queue:

@@ -84,7 +84,7 @@ func (l *Launcher) Check() (key, text string) {
 		return "gpus_per_trial", fmt.Sprintf("needs the numbers of the GPUs that trials share out: gpus: %s",
 			listed(2*n))
 	case l.Kind == Local && n > given:
-		return "gpus_per_trial", fmt.Sprintf("expected at most %d, as many as gpus has, found %d", given, n)
+		return "gpus_per_trial", fmt.Sprintf("expected at most %d, the number of gpus, found %d", given, n)
 	case l.Kind == Local && given%n != 0:
 		return "gpus_per_trial", fmt.Sprintf("expected a number that divides the %d GPUs of gpus, found %d", given, n)
 	}

@@ -81,7 +81,7 @@ var bad = map[string]struct{ text, want string }{
 	"a line too many": {"seeds: [7, 8]\nlauncher: {slurm: {setup: [\"a\\u000ab\"]}}\n",
 		`s.yaml:2:28: launcher.slurm.setup[0]: expected one line, found "a\nb"`},
 	"more GPUs than there are": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1], gpus_per_trial: 3}\n",
-		`s.yaml:2:11: launcher.gpus_per_trial: expected at most 2, as many as gpus has, found 3`},
+		`s.yaml:2:11: launcher.gpus_per_trial: expected at most 2, the number of gpus, found 3`},
 	"GPUs that are left over": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1, 2], gpus_per_trial: 2}\n",
 		`s.yaml:2:11: launcher.gpus_per_trial: expected a number that divides the 3 GPUs of gpus, found 2`},
 	"no GPUs": {"seeds: [7, 8]\nlauncher: {gpus_per_trial: 2}\n",

@@ -197,7 +197,7 @@ func (d *Definition) parse(b []byte) (Point, error) {
 		}); ok && i >= 0 {
 			return a.Values[i]
 		}
-		missing = fmt.Errorf("the axis %s no longer has the value %q", a.Key(), text)
+		missing = fmt.Errorf("the axis %s does not have the value %q", a.Key(), text)
 		return Value{}
 	})
 	if missing == nil && len(texts) > 0 {

@@ -56,8 +56,7 @@ func seedOf(r *runRow) uint64 {
 	return r.Config.Seed
 }
 
-// columns returns the headings with the addresses that sort by them: again in the other direction where it is sorted by
-// them now.
+// columns returns the headings with the addresses that sort by them. The address of the present key reverses the order.
 func (r *request) columns(list ...column) []column {
 	key, down := r.q.Get("sort"), r.q.Get("desc") != ""
 	for i := range list {

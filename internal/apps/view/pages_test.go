@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,7 +21,6 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/system/bind"
 	"vsetrain/lab/try"
 )
 
@@ -512,26 +510,5 @@ func TestOptions(t *testing.T) {
 		`--allow-host "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
 	} {
 		try.Refuses(New(o))(t, want)
-	}
-}
-
-// The server ends with its context.
-func TestServe(t *testing.T) {
-	s := try.Get(New(Options{Dir: runs}))(t)
-	defer s.Close()
-	l := try.Get(bind.Listen("127.0.0.1:0"))(t)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- s.Serve(ctx, l) }()
-	r, err := http.Get("http://" + l.Addr().String() + "/")
-	if err != nil || r.StatusCode != http.StatusOK {
-		t.Errorf("%v, %v", r, err)
-	}
-	r.Body.Close()
-	stop()
-	try.Do(t, <-done)
-	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		c.Close()
-		t.Error("still listening")
 	}
 }

@@ -85,16 +85,10 @@ func (s *Server) uploadPage(r *request, p *picked) error {
 	if err != nil {
 		return err
 	}
-	var d struct {
+	d := struct {
 		Hits   []line
 		TookMS float64
-	}
-	for n, h := range a.Hits {
-		l := p.line(h.Index)
-		l.Score, l.Rank = h.Score, n+1
-		d.Hits = append(d.Hits, l)
-	}
-	d.TookMS = float64(a.Took.Microseconds()) / 1000
+	}{p.lines(a.Hits), float64(a.Took.Microseconds()) / 1000}
 	p.Page = "/search" // where the choice of another network leads
 	return r.show("upload", frame{Title: "Your picture", Tab: "search", Query: p, Data: d})
 }
