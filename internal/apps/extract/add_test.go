@@ -55,16 +55,14 @@ func TestAdd(t *testing.T) {
 				t.Fatalf("the gallery changed after %d batches", stop)
 			}
 		}
-		rep, err = Run(t.Context(), x, r)
-		if err != nil || rep.Rows != 5 || rep.Had != 2 || !rep.Added || rep.Resumed != 4 {
-			t.Errorf("%+v, %v", rep, err)
+		if rep := try.Get(Run(t.Context(), x, r))(t); rep.Rows != 5 || rep.Had != 2 || !rep.Added || rep.Resumed != 4 {
+			t.Errorf("%+v", rep)
 		}
 		if got := images(t, out); got != images(t, whole) {
 			t.Errorf("%s\nwant\n%s", got, images(t, whole))
 		}
-		rep, err = Run(t.Context(), x, r)
-		if err != nil || rep.Rows != 0 || rep.Had != 7 || images(t, out) != images(t, whole) {
-			t.Errorf("again: %+v, %v", rep, err)
+		if rep := try.Get(Run(t.Context(), x, r))(t); rep.Rows != 0 || rep.Had != 7 || images(t, out) != images(t, whole) {
+			t.Errorf("again: %+v", rep)
 		}
 		if left, err := filepath.Glob(filepath.Join(out, ".test_ims*")); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v, %v", left, err)

@@ -167,9 +167,8 @@ func TestRun(t *testing.T) {
 	if want := []float32{0, 0, 2, 2, 2, 0, 4, 2, 0, 2, 2, 4, 2, 2, 4, 4}; !slices.Equal(boxes[0], want) {
 		t.Errorf("boxes %v, want %v", boxes[0], want)
 	}
-	ids, err := os.ReadFile(filepath.Join(out, "test_ids.txt"))
-	if err != nil || string(ids) != "4\n2.png\n0\n" {
-		t.Errorf("ids %q, %v", ids, err)
+	if ids := try.Get(os.ReadFile(filepath.Join(out, "test_ids.txt")))(t); string(ids) != "4\n2.png\n0\n" {
+		t.Errorf("ids %q", ids)
 	}
 	record, err := data.LoadExtractor(out, "test")
 	if err != nil || record.Hash != x.Hash || x.Made(record) != nil {

@@ -87,13 +87,11 @@ func TestClaim(t *testing.T) {
 	} {
 		c.claim.Token = "planted"
 		plant(t, st, c.claim, c.age)
-		seen, err := s.living(filepath.Join(st.Dir, claimName), &clock{dir: s.Dir})
-		if err != nil || (seen == nil) != c.free {
-			t.Errorf("%s: %v, %v", c.name, seen, err)
+		if seen := try.Get(s.living(filepath.Join(st.Dir, claimName), &clock{dir: s.Dir}))(t); (seen == nil) != c.free {
+			t.Errorf("%s: %v", c.name, seen)
 		}
-		mine, err := s.claim(st, 3, "", time.Now())
-		if err != nil || (mine != nil) != c.free {
-			t.Errorf("%s: claimed %v, %v", c.name, mine, err)
+		if mine := try.Get(s.claim(st, 3, "", time.Now()))(t); (mine != nil) != c.free {
+			t.Errorf("%s: claimed %v", c.name, mine)
 		}
 	}
 	if entries, err := os.ReadDir(st.Dir); err != nil || len(entries) != 1 {
