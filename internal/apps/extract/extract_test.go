@@ -203,11 +203,14 @@ func TestResume(t *testing.T) {
 			t.Errorf("after %d batches:\n%s\nwant\n%s", stop, got, want)
 		}
 	}
-	r := request(images, t.TempDir())
-	cancelled(t, x, r, 4)
-	r.DType = npy.F16 // work with other options starts again
-	if rep := try.Get(Run(t.Context(), x, r))(t); rep.Resumed != 0 {
-		t.Errorf("%+v", rep)
+	for name, change := range map[string]func(*Request){"type": func(r *Request) { r.DType = npy.F16 },
+		"batch": func(r *Request) { r.Batch = 3 }} {
+		r := request(images, t.TempDir())
+		cancelled(t, x, r, 4)
+		change(&r) // work with other options starts again
+		if rep := try.Get(Run(t.Context(), x, r))(t); rep.Resumed != 0 {
+			t.Errorf("another %s: %+v", name, rep)
+		}
 	}
 }
 
