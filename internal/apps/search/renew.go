@@ -75,7 +75,7 @@ func Renew(ctx context.Context, x *Index) (next *Index, embedded int, err error)
 	}
 	if err == nil && n.split.Regions() > 0 {
 		if err = n.Prepare(ctx, TextQueries); err == nil {
-			err = n.pack(ctx)
+			err = pack(ctx, n)
 		}
 	}
 	if err != nil {

@@ -118,11 +118,11 @@ func (x *Index) PrepareBatches(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.pack(ctx)
+	return pack(ctx, x)
 }
 
 // pack brings the embeddings of the images into the layout of the products, if scores are dot products.
-func (x *Index) pack(ctx context.Context) error {
+func pack(ctx context.Context, x *Index) error {
 	members, together := x.dotProducts()
 	if !together {
 		return nil

@@ -46,7 +46,7 @@ const maxPicture = 64 << 20
 // picture sends the picture of image i of an open split. The request has only a number; the name of the file comes from
 // the ids file.
 func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
-	f := s.openPicture(hr.URL.Query())
+	f := s.networks.openPicture(hr.URL.Query())
 	if f == nil {
 		http.NotFound(w, hr)
 		return
@@ -63,8 +63,8 @@ func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 }
 
 // openPicture opens the picture that a request names; nil if there is none.
-func (s *Server) openPicture(q url.Values) *os.File {
-	b, release := s.networks.acquire(keyOf(q))
+func (s *networks) openPicture(q url.Values) *os.File {
+	b, release := s.acquire(keyOf(q))
 	if b == nil {
 		return nil
 	}
