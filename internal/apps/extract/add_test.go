@@ -61,7 +61,8 @@ func TestAdd(t *testing.T) {
 		if got := images(t, out); got != images(t, whole) {
 			t.Errorf("%s\nwant\n%s", got, images(t, whole))
 		}
-		if rep := try.Get(Run(t.Context(), x, r))(t); rep.Rows != 0 || rep.Had != 7 || images(t, out) != images(t, whole) {
+		if rep := try.Get(Run(t.Context(), x, r))(t); rep.Rows != 0 || rep.Had != 7 ||
+			images(t, out) != images(t, whole) {
 			t.Errorf("again: %+v", rep)
 		}
 		if left, err := filepath.Glob(filepath.Join(out, ".test_ims*")); err != nil || len(left) > 0 {
