@@ -132,8 +132,8 @@ func (o *serveOptions) check(a *app) (err error) {
 		x.Token = a.getenv("VSETRAIN_TOKEN")
 	}
 	x.Renew = func(ctx context.Context, _ string, s serve.Searcher) (serve.Searcher, int, error) {
-		r, err := search.Renew(ctx, s.(*search.Index))
-		return r.Index, r.Embedded, err
+		x, embedded, err := search.Renew(ctx, s.(*search.Index))
+		return x, embedded, err
 	}
 	return asUsage(x.Validate())
 }

@@ -8,14 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The part of an Indexed Job (batch/v1, Kubernetes 1.33 or newer for backoffLimitPerIndex without a gate) that jobs
-// of this program need.
+// The parts of a Secret, a Service and an Indexed Job (batch/v1, Kubernetes 1.33 or newer for backoffLimitPerIndex
+// without a gate) that this program needs. The keys of maps are written in alphabetical order.
 type (
-	job struct {
-		APIVersion string   `yaml:"apiVersion"`
-		Kind       string   `yaml:"kind"`
-		Metadata   metadata `yaml:"metadata"`
-		Spec       jobSpec  `yaml:"spec"`
+	object struct {
+		APIVersion string            `yaml:"apiVersion"`
+		Kind       string            `yaml:"kind"`
+		Metadata   metadata          `yaml:"metadata"`
+		Spec       any               `yaml:"spec,omitempty"`
+		StringData map[string]string `yaml:"stringData,omitempty"`
 	}
 	metadata struct {
 		Name      string            `yaml:"name,omitempty"`
@@ -23,26 +24,18 @@ type (
 		Labels    map[string]string `yaml:"labels,omitempty"`
 	}
 	jobSpec struct {
-		CompletionMode       string        `yaml:"completionMode"`
-		Completions          int           `yaml:"completions"`
-		Parallelism          int           `yaml:"parallelism"`
-		BackoffLimitPerIndex int           `yaml:"backoffLimitPerIndex"`
-		MaxFailedIndexes     int           `yaml:"maxFailedIndexes"`
-		PodFailurePolicy     failurePolicy `yaml:"podFailurePolicy"`
-		Template             podTemplate   `yaml:"template"`
-	}
-	failurePolicy struct {
-		Rules []failureRule `yaml:"rules"`
+		CompletionMode       string                   `yaml:"completionMode"`
+		Completions          int                      `yaml:"completions"`
+		Parallelism          int                      `yaml:"parallelism"`
+		BackoffLimitPerIndex int                      `yaml:"backoffLimitPerIndex"`
+		MaxFailedIndexes     int                      `yaml:"maxFailedIndexes"`
+		PodFailurePolicy     map[string][]failureRule `yaml:"podFailurePolicy"`
+		Template             podTemplate              `yaml:"template"`
 	}
 	failureRule struct {
 		Action          string         `yaml:"action"`
-		OnExitCodes     *exitCodes     `yaml:"onExitCodes,omitempty"`
+		OnExitCodes     map[string]any `yaml:"onExitCodes,omitempty"`
 		OnPodConditions []podCondition `yaml:"onPodConditions,omitempty"`
-	}
-	exitCodes struct {
-		ContainerName string `yaml:"containerName"`
-		Operator      string `yaml:"operator"`
-		Values        []int  `yaml:"values"`
 	}
 	podCondition struct {
 		Type   string `yaml:"type"`
@@ -72,12 +65,9 @@ type (
 		VolumeMounts []mount    `yaml:"volumeMounts,omitempty"`
 	}
 	variable struct {
-		Name      string  `yaml:"name"`
-		Value     string  `yaml:"value,omitempty"`
-		ValueFrom *source `yaml:"valueFrom,omitempty"`
-	}
-	source struct {
-		SecretKeyRef secretKey `yaml:"secretKeyRef"`
+		Name      string               `yaml:"name"`
+		Value     string               `yaml:"value,omitempty"`
+		ValueFrom map[string]secretKey `yaml:"valueFrom,omitempty"`
 	}
 	secretKey struct {
 		Name string `yaml:"name"`
@@ -92,56 +82,36 @@ type (
 		MountPath string `yaml:"mountPath"`
 	}
 	volume struct {
-		Name  string `yaml:"name"`
-		Claim claim  `yaml:"persistentVolumeClaim"`
-	}
-	claim struct {
-		ClaimName string `yaml:"claimName"`
-	}
-	secret struct {
-		APIVersion string            `yaml:"apiVersion"`
-		Kind       string            `yaml:"kind"`
-		Metadata   metadata          `yaml:"metadata"`
-		StringData map[string]string `yaml:"stringData"`
-	}
-	service struct {
-		APIVersion string      `yaml:"apiVersion"`
-		Kind       string      `yaml:"kind"`
-		Metadata   metadata    `yaml:"metadata"`
-		Spec       serviceSpec `yaml:"spec"`
-	}
-	serviceSpec struct {
-		ClusterIP                string            `yaml:"clusterIP"`
-		PublishNotReadyAddresses bool              `yaml:"publishNotReadyAddresses"`
-		Selector                 map[string]string `yaml:"selector"`
+		Name  string            `yaml:"name"`
+		Claim map[string]string `yaml:"persistentVolumeClaim"`
 	}
 )
 
-// containerName is the one container of a pod.
+// containerName is the name of the only container of a pod.
 const containerName = "worker"
 
-// Pods are the pods of an Indexed Job, which differ in their index alone.
+// Pods are the pods of an Indexed Job, which differ only in their index.
 type Pods struct {
-	Dir                   string // of the run or sweep as its user names it, with slashes; the job is called after it
+	Dir                   string // of the run or sweep, as the user names it, with slashes; the job is named after it
 	Sweep                 bool
 	Namespace             string
-	Image, WorkingDir     string // WorkingDir is Mount where it is empty
+	Image, WorkingDir     string // an empty WorkingDir is Mount
 	Args                  []string
-	Indices               []string // flags that take the number of the pod
+	Indices               []string // flags whose value is the index of the pod
 	CPU, Memory, GPUs     string   // quantities; GPUs may be empty
-	Volume, Mount         string   // a PersistentVolumeClaim, which may be empty, and where pods see it
+	Volume, Mount         string   // a PersistentVolumeClaim, which may be empty, and where it is mounted
 	ServiceAccount        string   // may be empty
-	Tasks, Parallelism    int      // Parallelism is Tasks where it is 0
+	Tasks, Parallelism    int      // a Parallelism of 0 is Tasks
 	Retries, GraceSeconds int
-	Interrupted           int    // the exit code of a pod that is to be started again
-	Together              bool   // one that fails ends all, and pods find each other by name
-	Port                  int    // of pod 0, where they are together
-	TokenVariable, Token  string // a secret of all, where they are together
+	Interrupted           int    // exit code of an interrupted pod, which is started again
+	Together              bool   // a failing pod ends all, and pods find each other by name
+	Port                  int    // of pod 0; for Together
+	TokenVariable, Token  string // a secret of all pods; for Together
 }
 
-// Manifest writes an Indexed Job. A pod that was interrupted or evicted is started again and counts no failure; work
-// that failed (code 1) fails its index at once, or the job, because it would fail again; anything else is tried again
-// up to that many times.
+// Manifest returns an Indexed Job. A pod that was interrupted or evicted is started again without counting as a
+// failure. Exit codes 1 and 2 would occur again, so they fail the index, or with Together the job, at once. Other
+// failures are retried up to Retries times.
 func (p Pods) Manifest() ([]byte, error) {
 	if p.Tasks == 0 {
 		return nil, errors.New("nothing is left to do")
@@ -150,8 +120,7 @@ func (p Pods) Manifest() ([]byte, error) {
 		p.WorkingDir = p.Mount
 	}
 	if err := plain(append(p.Args, p.Dir, p.Namespace, p.Image, p.WorkingDir, p.CPU, p.Memory, p.GPUs, p.Volume,
-		p.Mount,
-		p.ServiceAccount)...); err != nil {
+		p.Mount, p.ServiceAccount)...); err != nil {
 		return nil, err
 	}
 	kind := ""
@@ -161,7 +130,7 @@ func (p Pods) Manifest() ([]byte, error) {
 	name := jobName(kind, p.Dir)
 	var args []string
 	for _, a := range p.Args {
-		args = append(args, Literal(a))
+		args = append(args, literal(a))
 	}
 	for _, flag := range p.Indices {
 		args = append(args, flag, "$(JOB_COMPLETION_INDEX)")
@@ -179,38 +148,40 @@ func (p Pods) Manifest() ([]byte, error) {
 		TerminationGracePeriodSeconds: p.GraceSeconds}
 	if p.Volume != "" {
 		c.VolumeMounts = []mount{{"work", p.Mount}}
-		pod.Volumes = []volume{{"work", claim{p.Volume}}}
+		pod.Volumes = []volume{{"work", map[string]string{"claimName": p.Volume}}}
 	}
-	var documents []any
+	var documents []object
 	fail := "FailIndex"
 	if p.Together {
 		fail, pod.Subdomain = "FailJob", name
 		c.Env = []variable{{Name: "WORLD_SIZE", Value: fmt.Sprint(p.Tasks)},
 			{Name: "MASTER_ADDR", Value: name + "-0." + name}, {Name: "MASTER_PORT", Value: fmt.Sprint(p.Port)},
-			{Name: p.TokenVariable, ValueFrom: &source{secretKey{name, "token"}}}}
+			{Name: p.TokenVariable, ValueFrom: map[string]secretKey{"secretKeyRef": {name, "token"}}}}
 		documents = append(documents,
-			secret{APIVersion: "v1", Kind: "Secret", Metadata: meta, StringData: map[string]string{"token": p.Token}},
-			// pod 0 is never ready before the others have found it
-			service{APIVersion: "v1", Kind: "Service", Metadata: meta, Spec: serviceSpec{ClusterIP: "None",
-				PublishNotReadyAddresses: true, Selector: labels}})
+			object{APIVersion: "v1", Kind: "Secret", Metadata: meta, StringData: map[string]string{"token": p.Token}},
+			// pod 0 becomes ready only after the others have found it
+			object{APIVersion: "v1", Kind: "Service", Metadata: meta, Spec: map[string]any{"clusterIP": "None",
+				"publishNotReadyAddresses": true, "selector": labels}})
 	}
 	pod.Containers = []container{c}
-	j := job{APIVersion: "batch/v1", Kind: "Job", Metadata: meta,
-		Spec: jobSpec{CompletionMode: "Indexed", Completions: p.Tasks, Parallelism: p.Tasks,
-			BackoffLimitPerIndex: p.Retries, MaxFailedIndexes: p.Tasks,
-			PodFailurePolicy: failurePolicy{Rules: []failureRule{
-				{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
-				{Action: "Ignore", OnExitCodes: &exitCodes{containerName, "In", []int{p.Interrupted}}},
-				{Action: fail, OnExitCodes: &exitCodes{containerName, "In", []int{1, 2}}},
-			}},
-			Template: podTemplate{metadata{Labels: labels}, pod}}}
+	onCodes := func(codes ...int) map[string]any {
+		return map[string]any{"containerName": containerName, "operator": "In", "values": codes}
+	}
+	spec := jobSpec{CompletionMode: "Indexed", Completions: p.Tasks, Parallelism: p.Tasks,
+		BackoffLimitPerIndex: p.Retries, MaxFailedIndexes: p.Tasks,
+		PodFailurePolicy: map[string][]failureRule{"rules": {
+			{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
+			{Action: "Ignore", OnExitCodes: onCodes(p.Interrupted)},
+			{Action: fail, OnExitCodes: onCodes(1, 2)},
+		}},
+		Template: podTemplate{metadata{Labels: labels}, pod}}
 	if p.Parallelism > 0 {
-		j.Spec.Parallelism = min(p.Parallelism, p.Tasks)
+		spec.Parallelism = min(p.Parallelism, p.Tasks)
 	}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	for _, d := range append(documents, j) {
+	for _, d := range append(documents, object{APIVersion: "batch/v1", Kind: "Job", Metadata: meta, Spec: spec}) {
 		if err := enc.Encode(d); err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 // Shell quotes a word for sh.
 func Shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Comment keeps a text on the line of a comment.
+// Comment replaces control characters, so that a text stays on the line of a comment.
 func Comment(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' {
@@ -22,9 +22,9 @@ func Comment(s string) string {
 	}, s)
 }
 
-// Directives are the #SBATCH lines of a script. sbatch takes a value as it stands between double quotes, a backslash
-// before another one; % begins a pattern in the names of outputs alone. What would end the quotes or the line is
-// refused.
+// Directives are the #SBATCH lines of a script. sbatch reads a value between double quotes, in which a backslash
+// escapes a backslash; % begins a pattern only in names of outputs. A value that would end the quotes or the line is an
+// error.
 type Directives struct {
 	lines []string
 	err   error
@@ -42,7 +42,7 @@ func (d *Directives) Add(option, value string) {
 	d.lines = append(d.lines, "--"+option+`="`+strings.ReplaceAll(value, `\`, `\\`)+`"`)
 }
 
-// Output adds the file that takes what the job prints: a pattern of sbatch, such as slurm-%j.log, in a folder.
+// Output adds the file for the output of the job: a pattern of sbatch, such as slurm-%j.log, in a folder.
 func (d *Directives) Output(dir, pattern string) {
 	if strings.Contains(dir, `\`) {
 		d.refuse("output", dir, "a backslash, after which sbatch replaces no patterns")
@@ -51,7 +51,7 @@ func (d *Directives) Output(dir, pattern string) {
 	d.Add("output", path.Join(strings.ReplaceAll(dir, "%", "%%"), pattern))
 }
 
-// Option adds an option as its user writes it, such as --partition=gpu.
+// Option adds an option as the user writes it, such as --partition=gpu.
 func (d *Directives) Option(text string) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		d.refuse("sbatch", text, "the end of a line")
@@ -66,8 +66,8 @@ func (d *Directives) Option(text string) {
 
 func (d *Directives) refuse(option, value, found string) {
 	if d.err == nil {
-		d.err = fmt.Errorf("%q cannot stand in a script of Slurm, as --%s: found %s; use another name", value, option,
-			found)
+		d.err = fmt.Errorf("%q cannot be the value of --%s in a Slurm script: found %s; use another name", value,
+			option, found)
 	}
 }
 
@@ -80,12 +80,12 @@ func (d *Directives) Lines() (string, error) {
 	return b.String(), d.err
 }
 
-// Literal writes a word that Kubernetes takes as it is: it replaces $(NAME) in commands, and $$ by $.
-func Literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
+// literal escapes a word of a command, in which Kubernetes replaces $(NAME) and $$.
+func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
-// jobName makes the name of a job of the folder of its run: a DNS label of at most 50 characters, to which the numbers
-// of pods come. One name belongs to one folder: where letters were folded or cut, or folders left out, eight
-// letters of a hash tell it from others.
+// jobName returns the name of a job for the folder of its run: a DNS label of at most 50 characters, to which
+// Kubernetes adds the index of a pod. Different folders have different names: if letters are folded or cut, or parent
+// folders are left out, eight letters of a hash follow.
 func jobName(kind, dir string) string {
 	base := path.Base(dir)
 	name := "vsetrain-" + kind + strings.Map(func(r rune) rune {
@@ -96,7 +96,7 @@ func jobName(kind, dir string) string {
 	}, strings.ToLower(base))
 	const most, letters = 50, 8
 	whole := strings.Trim(name, "-")
-	usual := map[string]string{"": "runs", sweepKind: "sweeps"}[kind] // where the folders of a kind lie
+	usual := map[string]string{"": "runs", sweepKind: "sweeps"}[kind] // parent of the folders of a kind
 	if whole == "vsetrain-"+kind+base && len(whole) <= most && dir == path.Join(usual, base) &&
 		!(kind == "" && strings.HasPrefix(base, sweepKind)) {
 		return whole
@@ -106,14 +106,13 @@ func jobName(kind, dir string) string {
 	return strings.TrimRight(whole[:min(len(whole), most-len(hash))], "-") + hash
 }
 
-// sweepKind begins what the jobs of sweeps are called.
+// sweepKind begins the names of the jobs of sweeps.
 const sweepKind = "sweep-"
 
-// plain returns an error for words that no manifest can hold.
 func plain(words ...string) error {
 	for _, w := range words {
 		if !utf8.ValidString(w) {
-			return fmt.Errorf("%q cannot stand in a manifest of Kubernetes: expected text in UTF-8", w)
+			return fmt.Errorf("%q cannot be in a Kubernetes manifest: expected text in UTF-8", w)
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ func TestLiteral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 3))
 	for range 20000 {
 		w := drawWord(rng, "$()$(A)$$bJ")
-		if got := expand(Literal(w), func(string) string { return "REPLACED" }); got != w {
+		if got := expand(literal(w), func(string) string { return "REPLACED" }); got != w {
 			t.Fatalf("%q becomes %q", w, got)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Requeue is the end of a script whose step was started in the background: it waits for the step, and puts the task, a
-// number of a job in the words of sh, back into the queue where the step was interrupted (75) or killed, that many
+// Requeue returns the end of a script that started its step in the background. It waits for the step, and puts the
+// task, a job id as a word of sh, back into the queue if the step was interrupted (75) or killed, at most that many
 // times.
 func Requeue(task string, most int) string {
 	return fmt.Sprintf(`step=$!
@@ -27,7 +27,7 @@ exit "$code"
 `, task, most)
 }
 
-// Steps are the processes of a training on Slurm: that many on each of that many nodes.
+// Steps are the processes of a training on Slurm: PerNode on each of Nodes.
 type Steps struct {
 	Name, WorkDir  string
 	Program        string
@@ -42,10 +42,9 @@ type Steps struct {
 	TokenVariable  string
 }
 
-// Script writes the script of the job. When its time is nearly up, or a node is needed, Slurm signals the processes;
-// they save the run and end with 75, and the job is put back into the queue. One that fails ends all. A name that
-// sbatch
-// cannot read is an error.
+// Script returns the script of the job. When the time is nearly up, or Slurm needs a node, it signals the processes.
+// They save the run and exit with 75, and the job returns to the queue. A process that fails ends all. A name that
+// sbatch cannot read is an error.
 func (s Steps) Script() (string, error) {
 	var d Directives
 	d.Add("job-name", "vsetrain-"+s.Name)
@@ -84,8 +83,8 @@ func (s Steps) Script() (string, error) {
 		words = append(words, Shell(w))
 	}
 	add(`export %s=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')`, s.TokenVariable)
-	// Threads are the processors that the job has, also where it is submitted with another number of them, unless
-	// somebody chose: with device.threads, which comes before this variable of Go, or with the variable.
+	// Use the processors of the job, even if it is submitted with another number of them. GOMAXPROCS and
+	// device.threads, which overrides it, take precedence.
 	add(`cpus="${SLURM_CPUS_PER_TASK:-%d}"`, s.CPUs)
 	add(`export GOMAXPROCS="${GOMAXPROCS:-$cpus}"`)
 	add(`srun --mpi=none --kill-on-bad-exit=1%s --cpus-per-task="$cpus" %s &`, gpus, strings.Join(words, " "))

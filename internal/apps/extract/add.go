@@ -16,7 +16,7 @@ import (
 	"vsetrain/internal/files/pictures"
 )
 
-// target is a gallery that pictures are added to.
+// target is a gallery to which pictures are added.
 type target struct {
 	dir, split string
 	dtype      npy.DType
@@ -24,8 +24,8 @@ type target struct {
 	ids        map[string]bool
 }
 
-// openTarget opens the gallery of a request, nil where there is none yet, and checks that the extractor made its
-// features. It sets the type of the request to the type of the gallery.
+// openTarget opens the gallery of a request and checks that the extractor made its features. It sets the type of the
+// request to the type of the gallery. If there is no gallery yet, it returns nil.
 func openTarget(x *Extractor, r *Request) (*target, error) {
 	if r.Split == "" {
 		return nil, fmt.Errorf("--add adds to a split in a folder; --out %s is a file", r.Out)
@@ -39,18 +39,17 @@ func openTarget(x *Extractor, r *Request) (*target, error) {
 	}
 	defer s.Close()
 	if s.NumCaptions() > 0 {
-		return nil, fmt.Errorf("%s: the split has captions; pictures are added to a gallery, which has none",
-			s.CaptionPath())
+		return nil, fmt.Errorf("%s: the split has captions; expected a gallery, which has none", s.CaptionPath())
 	}
 	record, err := data.LoadExtractor(r.Out, r.Split)
-	if err != nil {
-		return nil, err
-	}
-	if record == nil {
-		return nil, fmt.Errorf("%s does not say which model made the features; compute all of them with --force",
+	if err == nil && record == nil {
+		err = fmt.Errorf("%s does not say which model made the features; compute all of them with --force",
 			data.ExtractorFile(r.Out, r.Split))
 	}
-	if err := x.Made(record); err != nil {
+	if err == nil {
+		err = x.Made(record)
+	}
+	if err != nil {
 		return nil, err
 	}
 	t := &target{dir: r.Out, split: r.Split, ids: map[string]bool{}}
@@ -62,12 +61,12 @@ func openTarget(x *Extractor, r *Request) (*target, error) {
 	return t, nil
 }
 
-// without returns the ids that the gallery lacks; an id may not be asked for twice.
+// without returns the ids that the gallery lacks. An id that is listed twice is an error.
 func (t *target) without(ids []string) (missing []string, err error) {
 	asked := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if asked[id] {
-			return nil, fmt.Errorf("image id %q is asked for twice, the second time as number %d of the ids", id, i+1)
+			return nil, fmt.Errorf("image id %q is listed twice, the second time as number %d of the ids", id, i+1)
 		}
 		if asked[id] = true; !t.ids[id] {
 			missing = append(missing, id)
@@ -76,7 +75,6 @@ func (t *target) without(ids []string) (missing []string, err error) {
 	return missing, nil
 }
 
-// add brings what was computed into the gallery.
 func (t *target) add(ctx context.Context, x *Extractor, ids []string, w *work, rep *Report) error {
 	var c data.Change
 	for i, s := range w.sizes {
@@ -118,21 +116,21 @@ func (t *target) writeBoxes(to io.Writer, x *Extractor, n data.NewImage) error {
 	return binary.Write(to, binary.LittleEndian, x.Boxes(int(n.Width), int(n.Height)))
 }
 
-// Gallery is a split whose images an extractor made, and to which it adds others one by one. Its methods may be called
-// from several goroutines.
+// Gallery is a split whose features an extractor made, and to which it adds pictures one by one. Its methods may be
+// called from several goroutines.
 type Gallery struct {
 	Dir, Split string
 	Extractor  *Extractor
 }
 
-// Add computes the features of a picture and adds it, and returns when it is on the disk; data.ErrImageExists is an id
-// that the gallery has.
+// Add computes the features of a picture, adds it and returns when it is on disk. The error for an id that the gallery
+// has is data.ErrImageExists.
 func (g *Gallery) Add(ctx context.Context, id string, p *pictures.RGB) error {
 	t, err := openTarget(g.Extractor, &Request{Out: g.Dir, Split: g.Split})
 	if err != nil {
 		return err
 	}
-	if t == nil || t.ids[id] { // before the work
+	if t == nil || t.ids[id] { // checked before the work
 		return &data.ChangeError{Text: fmt.Sprintf("image %.200q: %v", id, data.ErrImageExists),
 			Kind: data.ErrImageExists}
 	}
@@ -162,7 +160,7 @@ func encode(y []float32, d npy.DType, model string) ([]byte, error) {
 	}
 	out := make([]byte, 2*len(y))
 	if bad := half.Encode(out, y); bad >= 0 {
-		return nil, fmt.Errorf("%s: the value %v does not fit float16; take --dtype f32", model, y[bad])
+		return nil, fmt.Errorf("%s: the value %v does not fit float16; use --dtype f32", model, y[bad])
 	}
 	return out, nil
 }

@@ -1,6 +1,6 @@
-// Package extract computes features of pictures with a model of ONNX: the image encoder that a network was trained
-// behind, such as a convolutional network with a grid of outputs. FILE.yaml beside FILE.onnx says how a picture becomes
-// its input (Preprocessing). The result is what package data reads.
+// Package extract computes features of pictures with an ONNX model: the image encoder whose features a network was
+// trained on, such as a convolutional network with a grid of outputs. FILE.yaml next to FILE.onnx says how a picture
+// becomes its input (Preprocessing). Package data reads the result.
 package extract
 
 import (
@@ -26,38 +26,38 @@ import (
 // Request asks for the features of a folder of pictures.
 type Request struct {
 	Images string // folder of the pictures
-	// IDs is a file with an image id a line, which chooses the pictures and their order; empty is all pictures of the
+	// IDs is a file with an image id per line, which chooses the pictures and their order; "" is all pictures of the
 	// folder, sorted by name.
 	IDs string
-	// Out is the features file, ending in .npy, or the folder of a data set, in which the files are the files of Split.
+	// Out is the features file, ending in .npy, or the folder of a data set, where the files belong to Split.
 	Out, Split string
 	DType      npy.DType // npy.F32 or npy.F16
 	Batch      int       // pictures at a time
 	Threads    int       // that decode pictures; 0 is all processors
-	SkipBroken bool      // leave pictures out that cannot be read
-	Force      bool      // replace files that exist
-	// Add adds to a gallery that is there the pictures whose ids it lacks, all of them or none; DType is the type of
-	// the gallery then. Where there is no gallery it is made.
+	SkipBroken bool      // leave out pictures that cannot be read
+	Force      bool      // replace existing files
+	// Add adds the pictures whose ids an existing gallery lacks, all of them or none; DType becomes the type of the
+	// gallery. A gallery that does not exist is created.
 	Add      bool
 	Progress func(done, total int)
-	Broken   func(id string, err error) // is told of every picture that is left out; may be nil
+	Broken   func(id string, err error) // receives every picture that is left out; may be nil
 }
 
 // Report is the outcome.
 type Report struct {
 	Rows, Regions, Dim int
 	Skipped            int    // pictures that could not be read
-	Others             Others // files of the folder that are no pictures by their names
-	Resumed            int    // pictures that an earlier session had done
+	Others             Others // files of the folder without the name of a picture
+	Resumed            int    // pictures done by an earlier session
 	Files              []string
-	Added              bool // to a gallery that was there, which had Had of the pictures
-	Had                int
+	Added              bool // to an existing gallery
+	Had                int  // pictures that the gallery had
 }
 
-// Others counts files by their endings.
+// Others counts files by their extensions.
 type Others map[string]int
 
-// String lists the endings with their counts; "" of no file.
+// String lists the extensions with their counts; "" without files.
 func (o Others) String() string {
 	var list []string
 	for _, end := range slices.Sorted(maps.Keys(o)) {
@@ -87,8 +87,8 @@ func (r *Request) readIDs() (ids []string, others Others, err error) {
 	return lines, nil, nil
 }
 
-// listPictures returns the pictures below a folder, sorted, and counts the other files, by ending: each file is one or
-// the other, but for hidden ones.
+// listPictures returns the pictures below a folder, sorted, and counts the other files by extension. It ignores hidden
+// files.
 func listPictures(dir string) (ids []string, others Others, err error) {
 	others = Others{}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -123,7 +123,7 @@ func listPictures(dir string) (ids []string, others Others, err error) {
 	return ids, others, err
 }
 
-// Run computes the features. What is done survives a kill and is not done again.
+// Run computes the features. Finished batches survive a kill, and the next session continues after them.
 func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	out, err := r.files()
 	if err != nil {
@@ -174,8 +174,8 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	return rep, r.write(x, ids, w, out, &rep)
 }
 
-// key digests what the rows depend on. Whether broken pictures are skipped is left out: a session that a broken picture
-// ended goes on with SkipBroken.
+// key returns the digest of everything that the rows depend on. It leaves out SkipBroken, with which a session
+// continues after a broken picture.
 func (r *Request) key(x *Extractor, ids []string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	images, err := filepath.Abs(r.Images)
@@ -187,14 +187,13 @@ func (r *Request) key(x *Extractor, ids []string) (key [sha256.Size]byte) {
 	return key
 }
 
-// batch is pictures that have been decoded.
 type batch struct {
 	inputs []float32
 	sizes  [][2]uint32
 	errs   []error
 }
 
-// compute does the batches that are missing. While the model runs on one, the next is decoded.
+// compute computes the missing batches. It decodes a batch while the model runs on the previous one.
 func (r *Request) compute(ctx context.Context, x *Extractor, g *pictures.Gallery, ids []string, w *work) error {
 	report := func(done int) {
 		if r.Progress != nil {
@@ -241,7 +240,7 @@ func (r *Request) compute(ctx context.Context, x *Extractor, g *pictures.Gallery
 	return nil
 }
 
-// decode reads pictures, some at a time. A picture that is larger than the others delays only its batch.
+// decode reads pictures in parallel. A large picture delays only its batch.
 func (r *Request) decode(ctx context.Context, x *Extractor, g *pictures.Gallery, ids []string) *batch {
 	b := &batch{inputs: make([]float32, len(ids)*x.size()), sizes: make([][2]uint32, len(ids)),
 		errs: make([]error, len(ids))}
@@ -265,7 +264,6 @@ func (r *Request) decode(ctx context.Context, x *Extractor, g *pictures.Gallery,
 	return b
 }
 
-// read decodes the picture of an id into an input.
 func (x *Extractor) read(ctx context.Context, g *pictures.Gallery, id string, dst []float32) (size [2]uint32,
 	err error) {
 	path, err := g.Path(id)
@@ -283,7 +281,7 @@ func (x *Extractor) read(ctx context.Context, g *pictures.Gallery, id string, ds
 	return [2]uint32{uint32(p.Width), uint32(p.Height)}, nil
 }
 
-// rows runs the model on the pictures of a batch that could be read, and encodes what it gives.
+// rows runs the model on the readable pictures of a batch and encodes the features.
 func (r *Request) rows(x *Extractor, b *batch, ids []string) ([]byte, error) {
 	n, size := 0, x.size()
 	for i, err := range b.errs {
@@ -293,8 +291,8 @@ func (r *Request) rows(x *Extractor, b *batch, ids []string) ([]byte, error) {
 			continue
 		}
 		if !r.SkipBroken {
-			return nil, fmt.Errorf("image %q: %w; mend it, or leave such pictures out with --skip-broken (what is "+
-				"done stays)", ids[i], err)
+			return nil, fmt.Errorf("image %q: %w; repair it, or leave out such pictures with --skip-broken (finished "+
+				"pictures are kept)", ids[i], err)
 		}
 		if r.Broken != nil {
 			r.Broken(ids[i], err)

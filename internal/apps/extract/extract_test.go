@@ -101,6 +101,33 @@ func request(images, out string) Request {
 	return Request{Images: images, Out: out, Split: "test", DType: npy.F32, Batch: 2, Threads: 2}
 }
 
+// cancelled runs a request and cancels it when that many pictures are done.
+func cancelled(t *testing.T, x *Extractor, r Request, pictures int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Progress = func(done, _ int) {
+		if done >= pictures {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, x, r); !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped after %d pictures: %v", pictures, err)
+	}
+}
+
+// rowsOf reads the rows of an array of float32.
+func rowsOf(t *testing.T, path string) (rows [][]float32) {
+	t.Helper()
+	f := try.Get(npy.Open(path))(t)
+	defer f.Close()
+	for i := range f.Shape[0] {
+		row := make([]float32, f.Shape[1]*f.Shape[2])
+		try.Do(t, f.ReadRow(row, i))
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // digest is taken over all files in a folder, hidden ones too. The manifest has times of files; it lists the digests.
 func digest(t *testing.T, dir string) string {
 	t.Helper()
@@ -131,29 +158,17 @@ func TestRun(t *testing.T) {
 	if rep.Rows != 3 || rep.Regions != 4 || rep.Dim != 4 || len(rep.Files) != 5 {
 		t.Errorf("report %+v", rep)
 	}
-	f := try.Get(npy.Open(filepath.Join(out, "test_ims.npy")))(t)
-	defer f.Close()
-	if !slices.Equal(f.Shape, []int{3, 4, 4}) {
-		t.Fatalf("shape %v", f.Shape)
+	rows := rowsOf(t, filepath.Join(out, "test_ims.npy"))
+	if want := []float32{4, 0, 0, 4, 0, 4, 0, 4, 4, 0, 0, 4, 0, 4, 0, 4}; len(rows) != 3 ||
+		!slices.Equal(rows[0], want) || rows[1][0] != 2 || rows[1][5] != 2 {
+		t.Errorf("rows %v, want %v first", rows, want)
 	}
-	row := make([]float32, 16)
-	try.Do(t, f.ReadRow(row, 0))
-	if want := []float32{4, 0, 0, 4, 0, 4, 0, 4, 4, 0, 0, 4, 0, 4, 0, 4}; !slices.Equal(row, want) {
-		t.Errorf("picture 4: %v, want %v", row, want)
+	boxes := rowsOf(t, filepath.Join(out, "test_ims_bbx.npy"))
+	if want := []float32{0, 0, 2, 2, 2, 0, 4, 2, 0, 2, 2, 4, 2, 2, 4, 4}; !slices.Equal(boxes[0], want) {
+		t.Errorf("boxes %v, want %v", boxes[0], want)
 	}
-	try.Do(t, f.ReadRow(row, 1))
-	if row[0] != 2 || row[5] != 2 {
-		t.Errorf("picture 2: %v", row)
-	}
-	b := try.Get(npy.Open(filepath.Join(out, "test_ims_bbx.npy")))(t)
-	defer b.Close()
-	try.Do(t, b.ReadRow(row, 0))
-	if want := []float32{0, 0, 2, 2, 2, 0, 4, 2, 0, 2, 2, 4, 2, 2, 4, 4}; !slices.Equal(row, want) {
-		t.Errorf("boxes %v, want %v", row, want)
-	}
-	ids, err := os.ReadFile(filepath.Join(out, "test_ids.txt"))
-	if err != nil || string(ids) != "4\n2.png\n0\n" {
-		t.Errorf("ids %q, %v", ids, err)
+	if ids := try.Get(os.ReadFile(filepath.Join(out, "test_ids.txt")))(t); string(ids) != "4\n2.png\n0\n" {
+		t.Errorf("ids %q", ids)
 	}
 	record, err := data.LoadExtractor(out, "test")
 	if err != nil || record.Hash != x.Hash || x.Made(record) != nil {
@@ -171,16 +186,8 @@ func TestResume(t *testing.T) {
 	want := digest(t, whole)
 	for stop := range 4 {
 		out := t.TempDir()
-		ctx, cancel := context.WithCancel(t.Context())
 		r := request(images, out)
-		r.Progress = func(done, _ int) {
-			if done >= 2*stop {
-				cancel()
-			}
-		}
-		if _, err := Run(ctx, x, r); !errors.Is(err, context.Canceled) {
-			t.Fatalf("stopped after %d batches: %v", stop, err)
-		}
+		cancelled(t, x, r, 2*stop)
 		if stop == 2 { // the last batch of a session that lost power is not what its record says
 			rows, _ := workFiles(filepath.Join(out, "test_ims.npy"))
 			f, err := os.OpenFile(rows, os.O_RDWR, 0)
@@ -188,7 +195,6 @@ func TestResume(t *testing.T) {
 			_, err = f.WriteAt([]byte{1, 2, 3}, 128+3*64)
 			try.Do(t, errors.Join(err, f.Close()))
 		}
-		r.Progress = nil
 		rep := try.Get(Run(t.Context(), x, r))(t)
 		if expected := map[int]int{0: 0, 1: 2, 2: 2, 3: 6}[stop]; rep.Resumed != expected {
 			t.Errorf("after %d batches: %d pictures taken over, want %d", stop, rep.Resumed, expected)
@@ -197,26 +203,14 @@ func TestResume(t *testing.T) {
 			t.Errorf("after %d batches:\n%s\nwant\n%s", stop, got, want)
 		}
 	}
-}
-
-// Work that belongs to other options begins anew.
-func TestResumeOfOther(t *testing.T) {
-	x, images, out := open(t, model(t, t.TempDir(), described)), folder(t, 5), t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	r := request(images, out)
-	r.Progress = func(done, _ int) {
-		if done >= 4 {
-			cancel()
+	for name, change := range map[string]func(*Request){"type": func(r *Request) { r.DType = npy.F16 },
+		"batch": func(r *Request) { r.Batch = 3 }} {
+		r := request(images, t.TempDir())
+		cancelled(t, x, r, 4)
+		change(&r) // work with other options starts again
+		if rep := try.Get(Run(t.Context(), x, r))(t); rep.Resumed != 0 {
+			t.Errorf("another %s: %+v", name, rep)
 		}
-	}
-	_, err := Run(ctx, x, r)
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	r.Progress, r.DType = nil, npy.F16
-	rep, err := Run(t.Context(), x, r)
-	if err != nil || rep.Resumed != 0 {
-		t.Errorf("%+v, %v", rep, err)
 	}
 }
 
@@ -237,28 +231,22 @@ func TestBroken(t *testing.T) {
 	if err != nil || string(ids) != "0.png\n1.png\n2.png\n4.png\n" {
 		t.Errorf("ids %q, %v", ids, err)
 	}
-	f := try.Get(npy.Open(filepath.Join(out, "test_ims.npy")))(t)
-	defer f.Close()
-	row := make([]float32, 16)
-	try.Do(t, f.ReadRow(row, 3))
-	if row[0] != 4 {
-		t.Errorf("the last row is %v", row)
+	if rows := rowsOf(t, filepath.Join(out, "test_ims.npy")); rows[3][0] != 4 {
+		t.Errorf("the last row is %v", rows[3])
 	}
 	write(t, filepath.Join(images, "0.png"), "no picture") // and good ones after it in its batch
 	r.Out, r.Batch = t.TempDir(), 8
 	try.Get(Run(t.Context(), x, r))(t)
-	for i, first := range []float32{1, 2, 4} {
-		f := try.Get(npy.Open(filepath.Join(r.Out, "test_ims.npy")))(t)
-		defer f.Close()
-		if try.Do(t, f.ReadRow(row, i)); row[0] != first {
-			t.Errorf("row %d of the good pictures begins with %v, want %v", i, row[0], first)
+	for i, row := range rowsOf(t, filepath.Join(r.Out, "test_ims.npy")) {
+		if want := []float32{1, 2, 4}[i]; row[0] != want {
+			t.Errorf("row %d of the good pictures begins with %v, want %v", i, row[0], want)
 		}
 	}
-	for id, want := range map[string]string{"../3": "no picture", "none": "no picture"} {
+	for _, id := range []string{"../3", "none"} {
 		r.IDs = filepath.Join(t.TempDir(), "ids.txt")
 		write(t, r.IDs, id+"\n")
 		r.SkipBroken, r.Out = false, t.TempDir()
-		try.Refuses(Run(t.Context(), x, r))(t, want)
+		try.Refuses(Run(t.Context(), x, r))(t, "no picture")
 	}
 }
 
@@ -278,15 +266,8 @@ func TestOpenErrors(t *testing.T) {
 		}
 		try.Fails(t, err, c.want)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "none.onnx"), os.Getenv, 1); err == nil ||
-		!strings.HasPrefix(err.Error(), "model: ") {
-		t.Errorf("no model: %v", err)
-	}
-}
-
-// A file of PyTorch is not a model of ONNX, whatever lies beside it.
-func TestOpenAnotherKindOfModel(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.pt")
+	try.Refuses(Open(filepath.Join(t.TempDir(), "none.onnx"), os.Getenv, 1))(t, "model: ")
+	path := filepath.Join(t.TempDir(), "t.pt") // of PyTorch
 	write(t, path, "PK")
 	try.Refuses(Open(path, os.Getenv, 1))(t, path+": expected FILE.onnx with "+
 		"its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both")
@@ -351,18 +332,13 @@ func TestOthers(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.jpg", "B.JPEG", "sub/c.webp", "d.bmp", "e.TIFF", "sub/f.tiff", "g.avif", "h.jpe",
 		"README", "._a.jpg", ".DS_Store", "folder.png/i.heic"} {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		try.Do(t, os.WriteFile(path, nil, 0o644))
+		write(t, filepath.Join(dir, filepath.FromSlash(name)), "")
 	}
 	ids, others, err := listPictures(dir)
 	if want := "no ending (1), .avif (1), .bmp (1), .heic (1), .jpe (1), .tiff (2)"; err != nil ||
 		others.String() != want || !slices.Equal(ids, []string{"B.JPEG", "a.jpg", "sub/c.webp"}) {
 		t.Errorf("%q, %v, %v; want %s", ids, others, err, want)
 	}
-	if _, _, err := listPictures(filepath.Join(dir, "folder.png")); err == nil ||
-		!strings.HasSuffix(err.Error(), "no pictures; expected files ending in .jpg, .jpeg, .png, .webp, .gif, found "+
-			".heic (1)") {
-		t.Error(err)
-	}
+	_, _, err = listPictures(filepath.Join(dir, "folder.png"))
+	try.Fails(t, err, "no pictures; expected files ending in .jpg, .jpeg, .png, .webp, .gif, found .heic (1)")
 }

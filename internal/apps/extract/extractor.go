@@ -33,13 +33,13 @@ type Extractor struct {
 	input, output string
 }
 
-// session runs a model.
+// session runs a model; *onnxruntime.Session is one.
 type session interface {
 	Run(input string, x onnxruntime.Tensor, output string) (onnxruntime.Tensor, error)
 	Close()
 }
 
-// Open opens a model and the description beside it, and runs it once to see what it gives. getenv reads the
+// Open opens a model and its description, and runs it once to find the shape of its output. getenv reads the
 // environment (onnxruntime.Setting).
 func Open(model string, getenv func(string) string, threads int) (_ *Extractor, err error) {
 	const made = "expected FILE.onnx with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py " +
@@ -77,7 +77,7 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 // Close releases the model.
 func (x *Extractor) Close() { x.session.Close() }
 
-// Made returns an error where the features of a record were made by another model.
+// Made returns an error if another model made the features of a record.
 func (x *Extractor) Made(r *data.ExtractorRecord) error {
 	if r.Hash == x.Hash {
 		return nil
@@ -86,12 +86,12 @@ func (x *Extractor) Made(r *data.ExtractorRecord) error {
 		"its weights and preprocessing): scores would mean nothing", x.Model, r.Model, r.Hash, x.Hash)
 }
 
-// Features says which model made the features that the extractor makes.
+// Features names the model of the extractor.
 func (x *Extractor) Features() inputs.Features {
 	return inputs.Features{Model: filepath.Base(x.Model), SHA256: x.Hash}
 }
 
-// hash digests what features depend on beside the pictures.
+// hash returns the digest of everything but the pictures that features depend on.
 func hash(model string) (string, error) {
 	h := sha256.New()
 	for _, path := range []string{model, model + ".data", preprocessingFile(model)} {
@@ -126,7 +126,7 @@ func (x *Extractor) ports(inputs, outputs []onnxruntime.Port) error {
 	want := x.shape(1)
 	for i, d := range in.Shape {
 		if len(in.Shape) != 4 || i > 0 && d > 0 && d != want[i] {
-			return fmt.Errorf("input %q has the shape %v, the preprocessing makes %v; mend %s", in.Name, in.Shape,
+			return fmt.Errorf("input %q has the shape %v, the preprocessing makes %v; correct %s", in.Name, in.Shape,
 				append([]int64{-1}, want[1:]...), preprocessingFile(x.Model))
 		}
 	}
@@ -142,7 +142,7 @@ func (x *Extractor) ports(inputs, outputs []onnxruntime.Port) error {
 	return x.outputs(y.Shape)
 }
 
-// outputs reads what the model gives for one picture.
+// outputs reads the sizes of regions and features from the shape of the output for one picture.
 func (x *Extractor) outputs(shape []int64) error {
 	axes := map[string]int{"nchw": 4, "nhwc": 4, "nrd": 3, "nd": 2}[x.prep.Outputs]
 	if len(shape) != axes || shape[0] != 1 || slices.Contains(shape, 0) {
@@ -169,7 +169,6 @@ func (x *Extractor) outputs(shape []int64) error {
 	return nil
 }
 
-// shape is the shape of the input for n pictures.
 func (x *Extractor) shape(n int) []int64 {
 	side := int64(x.prep.side())
 	if x.prep.Layout == "nchw" {
@@ -178,10 +177,9 @@ func (x *Extractor) shape(n int) []int64 {
 	return []int64{int64(n), side, side, 3}
 }
 
-// size is the number of values of the input of a picture.
 func (x *Extractor) size() int { return 3 * x.prep.side() * x.prep.side() }
 
-// HasBoxes reports whether regions have boxes: the cells of a grid.
+// HasBoxes reports whether the regions are the cells of a grid, which have boxes.
 func (x *Extractor) HasBoxes() bool { return x.rows > 0 }
 
 // Boxes returns the boxes [Regions, 4] of a grid in the pixels of a picture.

@@ -15,11 +15,10 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// outputs are the files of a request.
 type outputs struct{ features, ids, boxes, sizes, record, changes string }
 
-// files returns the files of a request: DIR/SPLIT_ims.npy and what belongs to it, or FILE.npy and files that begin as
-// it does, without the ending _ims.
+// files returns the files of a request: DIR/SPLIT_ims.npy and the files with the same prefix, or FILE.npy and the files
+// with the prefix FILE, without a last _ims.
 func (r *Request) files() (outputs, error) {
 	prefix := filepath.Join(r.Out, r.Split)
 	features := prefix + "_ims.npy"
@@ -41,7 +40,7 @@ func (o *outputs) all() []string {
 	return []string{o.features, o.ids, o.boxes, o.sizes, o.record, o.changes}
 }
 
-// free checks that the outputs may be written. The ids file may be the ids file of the output.
+// free checks that the outputs may be written. The output may use the ids file of the request.
 func (r *Request) free(out outputs) error {
 	for _, path := range out.all() {
 		st, err := os.Stat(path)
@@ -59,7 +58,7 @@ func (r *Request) free(out outputs) error {
 	return nil
 }
 
-// write puts the files in their places: ids, boxes and sizes first, the features last.
+// write writes ids, boxes and sizes first, and the features last.
 func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *Report) error {
 	var kept []string
 	for i, s := range w.sizes {

@@ -11,8 +11,8 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Preprocessing says how a picture becomes the input of a model, and what its output is. A pixel of 0 to 255 becomes
-// (pixel/scale - mean)/std.
+// Preprocessing says how a picture becomes the input of a model, and describes its output. A pixel from 0 to 255
+// becomes (pixel/scale - mean)/std.
 type Preprocessing struct {
 	Input  string `yaml:"input" doc:"name of the input; empty where the model has one"`
 	Output string `yaml:"output" doc:"name of the output; empty where the model has one"`
@@ -33,12 +33,11 @@ type Preprocessing struct {
 // required are the keys that have no default.
 var required = []string{"resize", "fit", "filter", "colours", "layout", "scale", "mean", "std", "output_layout"}
 
-// preprocessingFile is where the description of a model lies: FILE.yaml beside FILE.onnx.
+// preprocessingFile returns the file of the description of a model: FILE.yaml next to FILE.onnx.
 func preprocessingFile(model string) string {
 	return strings.TrimSuffix(model, filepath.Ext(model)) + ".yaml"
 }
 
-// loadPreprocessing reads a description.
 func loadPreprocessing(file string) (*Preprocessing, error) {
 	p := &Preprocessing{}
 	if err := config.DecodeFile(file, p, required...); err != nil {
@@ -62,7 +61,6 @@ func (p *Preprocessing) validate() error {
 	return nil
 }
 
-// side is the width and height of the input.
 func (p *Preprocessing) side() int {
 	if p.Crop > 0 {
 		return p.Crop
@@ -70,8 +68,8 @@ func (p *Preprocessing) side() int {
 	return p.Resize
 }
 
-// window is what of a picture becomes the input: the picture is resized to width x height, and a square of side pixels
-// is cut out at x, y.
+// window is the part of a picture that becomes the input: a square of side pixels at x, y of the picture resized to
+// width x height.
 type window struct{ width, height, x, y, side int }
 
 // window returns the window of a picture, as torchvision's Resize and CenterCrop.
@@ -89,7 +87,7 @@ func (p *Preprocessing) window(width, height int) window {
 	return w
 }
 
-// check returns an error for a picture that is too narrow: it would be resized to more pixels than a picture may have.
+// check returns an error for a picture so narrow that resizing would give it too many pixels.
 func (p *Preprocessing) check(pic *pictures.RGB) error {
 	w := p.window(pic.Width, pic.Height)
 	if w.height > pictures.MaxPixels/w.width || w.width > pictures.MaxPixels/pic.Height {
@@ -99,7 +97,7 @@ func (p *Preprocessing) check(pic *pictures.RGB) error {
 	return nil
 }
 
-// tensor writes the input [3, side, side] or [side, side, 3] of a picture that was checked.
+// tensor writes the input [3, side, side] or [side, side, 3] of a picture that passed check.
 func (p *Preprocessing) tensor(dst []float32, pic *pictures.RGB) {
 	filter := pictures.Bilinear
 	if p.Filter == "bicubic" {
@@ -129,8 +127,7 @@ func (p *Preprocessing) tensor(dst []float32, pic *pictures.RGB) {
 	}
 }
 
-// boxes returns the cells [rows·columns, 4] of a grid over the input as boxes x1, y1, x2, y2 in the pixels of a picture
-// of that size.
+// boxes returns the cells [rows·columns, 4] of a grid over the input as boxes x1, y1, x2, y2 in pixels of the picture.
 func (p *Preprocessing) boxes(width, height, rows, columns int) []float32 {
 	w := p.window(width, height)
 	sx, sy := float64(width)/float64(w.width), float64(height)/float64(w.height)

@@ -15,14 +15,14 @@ import (
 	"vsetrain/internal/files/runfs"
 )
 
-// Work in progress lies in two hidden files beside the features: the array as it will be, whose header gets its number
-// of rows in the end, and a journal with a record for every batch:
+// work is the work in progress, in two hidden files next to the features: the array, whose header gets its number of
+// rows at the end, and a journal with a record for every batch:
 //
-//	magic [8], key [32], then records: CRC-32 of what follows, CRC-32 of the rows of the batch, number of its
-//	pictures, and for each the width and height, 0 and 0 for one that was skipped (uint32 each, little endian)
+//	magic [8], key [32], then records: CRC-32 of the rest of the record, CRC-32 of the rows of the batch, number of
+//	its pictures, and the width and height of each, 0 and 0 if it was skipped (uint32 each, little endian)
 //
-// The key is a digest of everything the rows depend on. After a kill the records whose rows are as they say are taken
-// over, and what stands after them is cut off.
+// The key is a digest of everything that the rows depend on. The next session keeps the records whose rows have the
+// right checksum, and truncates both files after them.
 type work struct {
 	rows, journal disk.File
 	lock          io.Closer
@@ -34,13 +34,12 @@ type work struct {
 
 const workMagic = "VSEPICT1"
 
-// workFiles are the hidden files of a features file.
 func workFiles(features string) (rows, journal string) {
 	dir, base := filepath.Split(features)
 	return filepath.Join(dir, "."+base+".part"), filepath.Join(dir, "."+base+".journal")
 }
 
-// openWork opens or begins the work on a features file of rows [regions, dim].
+// openWork opens or starts the work on a features file of rows [regions, dim].
 func openWork(features string, key [sha256.Size]byte, dtype npy.DType, regions, dim int) (*work, error) {
 	rows, journal := workFiles(features)
 	head, err := npy.Header(dtype, []int{0, regions, dim})
@@ -63,7 +62,6 @@ func openWork(features string, key [sha256.Size]byte, dtype npy.DType, regions, 
 	return w, nil
 }
 
-// close leaves the files as they are.
 func (w *work) close() error {
 	var errs []error
 	for _, f := range []disk.File{w.rows, w.journal} {
@@ -74,7 +72,7 @@ func (w *work) close() error {
 	return errors.Join(append(errs, w.lock.Close())...)
 }
 
-// read takes over what is good of the key, and leaves both files at its end.
+// read keeps the valid records of the key, and leaves both files at their end.
 func (w *work) read(key [sha256.Size]byte, head []byte) error {
 	start := append([]byte(workMagic), key[:]...)
 	got := make([]byte, len(start))
@@ -115,17 +113,17 @@ func (w *work) read(key [sha256.Size]byte, head []byte) error {
 	return err
 }
 
-// forget removes the hidden files; the output has what they held.
+// forget removes the hidden files when the work is done.
 func (w *work) forget() error {
-	disk.Now().Remove(w.rows.Name())              // of an output that was no features file
-	disk.Now().Remove(w.journal.Name() + ".lock") // nobody waits for it any more
+	disk.Now().Remove(w.rows.Name()) // exists only if pictures were added
+	disk.Now().Remove(w.journal.Name() + ".lock")
 	return disk.Now().Remove(w.journal.Name())
 }
 
 // MaxBatch bounds the pictures of a batch.
 const MaxBatch = 1 << 16
 
-// record reads the next record and the rows it tells of; not ok is a record that is not whole or not true.
+// record reads the next record and its rows; ok is false if they are truncated or corrupted.
 func (w *work) record() (sizes [][2]uint32, n int64, ok bool) {
 	var head [12]byte
 	if _, err := io.ReadFull(w.journal, head[:]); err != nil {
@@ -174,7 +172,7 @@ func (w *work) add(rows []byte, sizes [][2]uint32) error {
 	return nil
 }
 
-// finish sets the number of rows and closes the files; the array is complete under its hidden name then.
+// finish writes the number of rows; the array is then complete under its hidden name.
 func (w *work) finish(dtype npy.DType, shape []int) error {
 	head, err := npy.Header(dtype, shape)
 	if err == nil {

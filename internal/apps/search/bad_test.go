@@ -81,11 +81,7 @@ func TestBadOptions(t *testing.T) {
 		"no such file":      with(func(o *Options) { o.Checkpoints = []string{"none"} }),
 		"expected a folder": with(func(o *Options) { o.Cache = "search_test.go" }),
 	} {
-		x, err := Open(o)
-		if x != nil {
-			x.Close()
-		}
-		try.Fails(t, err, want)
+		try.Refuses(Open(o))(t, want)
 	}
 }
 

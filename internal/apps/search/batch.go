@@ -9,54 +9,57 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// Query is one of several that are answered together: a caption, or an embedding.
+// Query is a caption or an embedding for which Batch finds images.
 type Query struct {
 	Text   string
-	Vector []float32 // [Info.Dim], compared with the images as the embedding of a caption is; nil asks Text
+	Vector []float32 // [Dims.Embedding], compared with the images like the embedding of a caption; nil searches Text
 	K      int       // images to find; below 1 is 10
 
 	probe *probe // nil until Tokenise
 }
 
-// Tokenise checks a query and returns it with the ids of its words, so that Batch has only to encode them. Its errors
-// are the errors of Text.
-func (x *Index) Tokenise(q Query) (Query, error) {
-	err := needs(x.split, TextQueries)
-	if err != nil {
+// Tokenise checks a query and returns it with its word ids, so that Batch only encodes them. It returns the same errors
+// as Text.
+func (x *Index) Tokenise(q Query) (_ Query, err error) {
+	if err := needs(x.split, TextQueries); err != nil {
 		return q, err
 	}
-	a := &probe{vector: q.Vector}
 	if q.Vector != nil {
-		q.probe = a
+		q.probe = &probe{vector: q.Vector}
 		return q, x.checkVector(q.Vector)
 	}
-	if a.unknown, err = x.unknown(q.Text); err != nil {
-		return q, err
-	}
-	a.words = map[*encoder][]int32{}
-	for _, m := range x.all() {
-		e := m.common()
-		if a.words[e], err = e.words(q.Text); err != nil {
-			return q, err
-		}
-	}
-	q.probe = a
-	return q, nil
+	q.probe, err = x.tokenise(q.Text)
+	return q, err
 }
 
-// Result is the answer to one query of several, or why it has none.
+// tokenise returns the words of a caption for each network, and the words that a vocabulary lacks.
+func (x *Index) tokenise(caption string) (p *probe, err error) {
+	p = &probe{words: map[*encoder][]int32{}}
+	if p.unknown, err = x.unknown(caption); err != nil {
+		return nil, err
+	}
+	for _, m := range x.all() {
+		e := m.common()
+		if p.words[e], err = e.words(caption); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Result is the answer to one query of a batch, or the error why it has none.
 type Result struct {
 	Answer
 	Err error
 }
 
-// MaxBatch is how many queries Batch answers at a time; more are answered in several rounds.
+// MaxBatch is how many queries Batch answers together; it answers more in several rounds.
 const MaxBatch = 64
 
-// Batch ranks images for several queries, which it tokenises where nobody did. Each has the answer that Text gives, bit
-// for bit, but the captions are encoded together and compared with the images in one product. Networks whose score is
-// not a dot product, and networks that score pairs, answer one query after the other. A query that cannot be answered
-// leaves the others alone.
+// Batch ranks images for several queries and tokenises those that are not tokenised yet. Each gets the same answer as
+// from Text, bit for bit, but the captions are encoded together and compared with the images in one product. Networks
+// that score pairs, or whose score is not a dot product, answer one query after the other. A query that fails does not
+// affect the others.
 func (x *Index) Batch(ctx context.Context, queries []Query) []Result {
 	results := make([]Result, 0, len(queries))
 	for part := range slices.Chunk(queries, MaxBatch) {
@@ -81,7 +84,7 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 		case together:
 			r.Unknown, asked = q.probe.unknown, append(asked, i)
 		default:
-			r.Answer, r.Err = x.answer(ctx, q.K, q.probe)
+			r.Answer, r.Err = x.answer(ctx, time.Now(), q.K, q.probe)
 		}
 	}
 	if !together || len(asked) == 0 {
@@ -96,7 +99,7 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 	return results
 }
 
-// dotProducts returns the members as embedders, where a score is the mean of their dot products.
+// dotProducts returns the members as embedders if a score is the mean of their dot products.
 func (x *Index) dotProducts() (all []*embedder, ok bool) {
 	for _, m := range x.members {
 		e, ok := m.(*embedder)
@@ -108,14 +111,14 @@ func (x *Index) dotProducts() (all []*embedder, ok bool) {
 	return all, x.shortlist == nil
 }
 
-// checkVector returns why a vector cannot be searched for.
+// checkVector returns an error for a vector that cannot be searched for.
 func (x *Index) checkVector(v []float32) error {
 	e, err := x.single()
 	if err != nil {
 		return err
 	}
 	if x.shortlist != nil {
-		return &QueryError{"a vector is searched for with one embedder and no shortlist"}
+		return &QueryError{"a vector needs one embedder without a shortlist"}
 	}
 	if len(v) != e.dim {
 		return &QueryError{fmt.Sprintf("a vector of %d values; the embeddings of %s have %d", len(v), e.Name, e.dim)}
@@ -128,10 +131,10 @@ func (x *Index) checkVector(v []float32) error {
 	return nil
 }
 
-// together answers the queries that asked lists with dot products.
+// together answers the queries with indices asked by dot products.
 func (x *Index) together(ctx context.Context, members []*embedder, queries []Query, asked []int,
 	results []Result) error {
-	rows := make([][]float32, len(members)) // of each member [asked, E]
+	rows := make([][]float32, len(members)) // [asked, E] of each member
 	for at, m := range members {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -162,8 +165,8 @@ func (x *Index) together(ctx context.Context, members []*embedder, queries []Que
 	return nil
 }
 
-// batchRows returns the embeddings [asked, E] of queries. The row of one that is not finite is zero, and its result has
-// the error.
+// batchRows returns the embeddings [asked, E] of queries. A row that is not finite becomes zero, and its result has the
+// error.
 func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, results []Result) ([]float32, error) {
 	rows := make([]float32, len(asked)*m.dim)
 	var ids [][]int32
@@ -193,7 +196,7 @@ func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, 
 	return rows, nil
 }
 
-// encode embeds captions given as word ids, with the network to itself: [N, E].
+// encode embeds captions given as word ids, [N, E], while it holds the lock of the network.
 func (m *embedder) encode(ctx context.Context, ids [][]int32) ([]float32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

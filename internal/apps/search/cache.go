@@ -23,15 +23,15 @@ import (
 	"vsetrain/internal/files/safetensors"
 )
 
-// The cache keeps the encodings of one side of a split, its images or its captions, in a safetensors file,
-// NETWORK-SPLIT-SIDE-KEY.encoded.safetensors. The key is a digest of all they depend on: options, sizes and weights
-// of the network, vocabulary, device and precision, and the bytes of every file of the split. So a file is found if
-// and only if encoding would give what it holds, and nothing has to be invalidated. Its metadata has the whole key,
-// and it is sealed by a checksum; a file where either is wrong is encoded anew and replaced.
-const cacheEnd = ".encoded.safetensors"
-
-// cacheKey is in the metadata of a cache file.
-const cacheKey = "vsetrain.encoded.key"
+// The cache keeps the encodings of the images or captions of a split in a safetensors file,
+// NETWORK-SPLIT-SIDE-KEY.encoded.safetensors. The key is a digest of everything they depend on: options, sizes and
+// weights of the network, vocabulary, device, precision, and the bytes of the split's files. So a file that is found is
+// never out of date. Its metadata has the whole key and a checksum; if either is wrong, the file is encoded again and
+// replaced.
+const (
+	cacheEnd = ".encoded.safetensors"
+	cacheKey = "vsetrain.encoded.key" // in the metadata
+)
 
 // The sides of a split.
 const (
@@ -39,7 +39,8 @@ const (
 	captionSide = "captions"
 )
 
-// cached calls load with the cache file of a side where there is a good one, otherwise encode, whose tensors are kept.
+// cached calls load with the cache file of a side if there is a good one; otherwise it calls encode and keeps its
+// tensors.
 func (e *encoder) cached(ctx context.Context, side string, encode func() ([]safetensors.Tensor, error),
 	load func(*safetensors.File) error) error {
 	if e.opt.Cache == "" {
@@ -61,14 +62,13 @@ func (e *encoder) cached(ctx context.Context, side string, encode func() ([]safe
 	if err == nil && e.opt.CacheLimit > 0 {
 		err = trimCache(e.opt.Cache, e.opt.CacheLimit)
 	}
-	if err != nil && e.opt.CacheLimit > 0 { // nobody asked for it
+	if err != nil && e.opt.CacheLimit > 0 { // a default folder
 		e.opt.warn(fmt.Errorf("encodings are not kept: %w", err))
 		return nil
 	}
 	return err
 }
 
-// cacheFile returns the file of a side in the cache, and the key it belongs to.
 func (e *encoder) cacheFile(ctx context.Context, side string) (path, key string, err error) {
 	e.keyMu.Lock()
 	defer e.keyMu.Unlock()
@@ -93,8 +93,8 @@ func writeCache(path, key string, tensors []safetensors.Tensor) error {
 	})
 }
 
-// trimCache removes the encodings that were used least recently until the others are at most limit bytes. One that
-// another process removes meanwhile is gone, as wanted; one that it reads stays readable.
+// trimCache removes the least recently used encodings until the others have at most limit bytes. Other processes may
+// use the folder at the same time.
 func trimCache(dir string, limit int64) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+cacheEnd))
 	if err != nil {
@@ -123,11 +123,11 @@ func trimCache(dir string, limit int64) error {
 	return nil
 }
 
-// loadCache reports whether path holds what belongs to the key, intact, and loads it.
+// loadCache loads path and returns true if its key and checksum are right.
 func loadCache(path, key string, load func(*safetensors.File) error) (bool, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return false, nil // not there, or broken: it is written again
+		return false, nil // missing or damaged: it is written again
 	}
 	defer f.Close()
 	if f.Metadata()[cacheKey] != key {
@@ -140,11 +140,11 @@ func loadCache(path, key string, load func(*safetensors.File) error) (bool, erro
 		return false, fmt.Errorf("cache %s: %w; remove it", path, err)
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // for trimCache; in a folder that may not be written nothing is trimmed
+	_ = os.Chtimes(path, now, now) // for trimCache, which fails in a read-only folder too
 	return true, nil
 }
 
-// key digests what encodings depend on.
+// key returns the digest of everything that encodings depend on.
 func (e *encoder) key(ctx context.Context) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%+v\n%+v\n%s\n%s\n%d of %v\n", e.Model.Options, e.Model.Dims, e.Tokenizer.Hash(),
@@ -180,7 +180,7 @@ func (e *encoder) key(ctx context.Context) (string, error) {
 func hashFile(ctx context.Context, h hash.Hash, path string) error {
 	f, size, err := regular.Open(path)
 	if errors.Is(err, regular.ErrNot) {
-		return nil // no data set reads it
+		return nil // data sets read only regular files
 	}
 	if err != nil {
 		return err

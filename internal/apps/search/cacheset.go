@@ -7,8 +7,8 @@ import (
 	"vsetrain/models"
 )
 
-// packSet names the tensors of an encoded set: SIDE.value.0 [N, width] …, and of captions SIDE.words.0 [words, width]
-// …, SIDE.length [N] and the dependencies.
+// packSet returns the tensors of an encoded set: SIDE.value.K [N, width], and for captions SIDE.words.K [words, width],
+// SIDE.length [N] and the dependencies.
 func packSet(side string, s *models.EncodedSet) (all []safetensors.Tensor) {
 	for k, r := range s.Values {
 		all = append(all, safetensors.FromFloat32s(fmt.Sprintf("%s.value.%d", side, k), []int{s.N, r.Width}, r.Data))
@@ -70,7 +70,6 @@ func unpackSet(f *safetensors.File, side string, n int) (s *models.EncodedSet, e
 	return s, err
 }
 
-// floats reads a tensor of n float32 values.
 func floats(f *safetensors.File, name string, n int) ([]float32, error) {
 	if t, ok := f.Tensor(name); !ok || t.DType != "F32" || t.Len() != n {
 		return nil, fmt.Errorf("no tensor %s of %d float32 values", name, n)

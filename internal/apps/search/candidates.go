@@ -10,26 +10,19 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// Images that are compared with all queries at a time: their scores stay in the cache of a processor.
+// batchImages is how many images are compared with all queries at a time: their scores fit into a processor cache.
 const batchImages = 16384
 
-// candidates compares all queries with all images in the fastest products of the processor and leaves in near, for each
-// query, the images that may be among its best k, by the bound that slack gives.
+// candidates compares all queries with all images in the fastest products of the processor. For each query it leaves in
+// near the images that may be among its best k, by the bound of slack.
 func (x *Index) candidates(ctx context.Context, members []*embedder, rows [][]float32, near []*nearest) error {
-	images := make([][]float32, len(members))
-	for at, m := range members {
-		var err error
-		if images[at], err = m.imageRows(ctx); err != nil {
-			return err
-		}
-	}
 	b := &x.batching
 	b.Lock()
 	defer b.Unlock()
-	if err := x.packImages(images); err != nil {
+	if err := x.packImages(ctx, members); err != nil {
 		return err
 	}
-	queries := make([][]float32, len(members)) // of each member operands [asked, E]
+	queries := make([][]float32, len(members)) // operands [asked, E] of each member
 	for at := range members {
 		queries[at] = make([]float32, len(rows[at]))
 	}
@@ -71,12 +64,19 @@ func (x *Index) candidates(ctx context.Context, members []*embedder, rows [][]fl
 	return nil
 }
 
-// packImages brings the embeddings [N, E] of each member into the layout of the products, once. The caller holds the
+// packImages brings the image embeddings of each member into the layout of the products, once. The caller holds the
 // lock of batching.
-func (x *Index) packImages(images [][]float32) error {
+func (x *Index) packImages(ctx context.Context, members []*embedder) error {
 	b := &x.batching
 	if b.engine != nil {
 		return nil
+	}
+	images := make([][]float32, len(members)) // [N, E]
+	for at, m := range members {
+		var err error
+		if images[at], err = m.imageRows(ctx); err != nil {
+			return err
+		}
 	}
 	e, err := gemm.New(x.pool, gemm.Options{})
 	if err != nil {
@@ -103,12 +103,12 @@ func (x *Index) packImages(images [][]float32) error {
 	return nil
 }
 
-// operand says how embeddings enter products: multiplied by a power of two, and rounded as the precision asks for.
+// operand describes how embeddings enter products: multiplied by a power of two and rounded to the precision.
 type operand struct {
 	precision gemm.Precision
 	scale     float64
 	length    float64 // the largest length of an embedding, multiplied by scale
-	lost      float64 // the largest length of what rounding takes from one
+	lost      float64 // the largest length of a rounding error
 }
 
 // add writes an embedding as operand to dst.
@@ -130,9 +130,9 @@ func (o *operand) add(dst, row []float32) {
 	o.length, o.lost = max(o.length, math.Sqrt(length)), max(o.lost, math.Sqrt(lost))
 }
 
-// scaleOf is what embeddings [N, dim] are multiplied by to be operands: 1, or in Int16 the largest power of two, up to
-// 2^60, with which each value is in range, and all lengths are below √(2^31) after rounding, so that Σ|a b| ≤ |a| |b|
-// is below 2^31.
+// scaleOf returns the factor that makes embeddings [N, dim] operands: 1, or for Int16 the largest power of two up to
+// 2^60 for which each value is in range, and all lengths after rounding are below √(2^31), so that Σ|a b| ≤ |a| |b| is
+// below 2^31.
 func scaleOf(rows []float32, dim int, p gemm.Precision) float64 {
 	if p != gemm.Int16 {
 		return 1
@@ -155,16 +155,16 @@ func scaleOf(rows []float32, dim int, p gemm.Precision) float64 {
 }
 
 // slack bounds by how much a product of two operands a' and b' of n values, divided by the scale of a, differs from
-// the product of the embeddings a and b, multiplied by the scale of b. Rounding changes what is divided by
+// the product of the embeddings a and b, multiplied by the scale of b. Rounding changes the product by
 //
 //	a·b - a'·b' = a·(b - b') + (a - a')·b'
 //
-// each at most the product of two lengths. The sum in float32 changes it by n u Σ|a'b'| ≤ n u |a'| |b'| with u = 2^-24,
-// in whatever order it is summed (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1), which is
-// doubled for the sum of an ensemble, the rounding of the score itself and products of parts. The last term covers
-// operands that are flushed to zero.
+// where each term is at most the product of two lengths. A sum in float32 changes it by n u Σ|a'b'| ≤ n u |a'| |b'|
+// with u = 2^-24 in any order (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1); this is
+// doubled for the sum of an ensemble, the rounding of the score and partial products. The last term covers operands
+// that are flushed to zero.
 func slack(n int, a, b operand) float64 {
-	x, y := a.length+a.lost, b.length+b.lost   // |a'| and |b'| are at most that
+	x, y := a.length+a.lost, b.length+b.lost   // at least |a'| and |b'|
 	if !(x*y <= 1e37 && x*y/a.scale <= 1e37) { // float32 may overflow
 		return math.Inf(1)
 	}
@@ -175,11 +175,11 @@ func slack(n int, a, b operand) float64 {
 type nearest struct {
 	k     int
 	slack float64
-	most  []float32 // the k largest scores seen, and others
-	floor float32   // that no candidate is below, and most[0] to most[k-1] are the k largest; meaningful once full
+	most  []float32 // contains the k largest scores seen
+	floor float32   // no candidate is below it, and most[0] to most[k-1] are the k largest; meaningful once full
 	full  bool
-	best  []approx // all that may be among the k best of those seen, and others
-	room  int      // of best, before others are dropped
+	best  []approx // contains all images seen that may be among the k best
+	room  int      // length of best at which cut is called
 }
 
 // approx is an image with its score in float32.
@@ -194,7 +194,7 @@ func (n *nearest) see(lo int, scores []float32) {
 		n.floor = float32(math.Inf(-1))
 	}
 	for j, s := range scores {
-		if s < n.floor { // NaN is kept, and found by exactly
+		if s < n.floor { // NaN is kept: exactly reports it
 			continue
 		}
 		if !n.full || s > n.most[n.k-1] {
@@ -209,8 +209,8 @@ func (n *nearest) see(lo int, scores []float32) {
 	}
 }
 
-// raise leaves the k largest scores in most and raises the floor: what is below it, k others are better than by more
-// than both errors together.
+// raise leaves the k largest scores in most and raises the floor: k images beat any image below it by more than both
+// errors together.
 func (n *nearest) raise() {
 	slices.SortFunc(n.most, func(a, b float32) int { return cmp.Compare(b, a) })
 	if len(n.most) < n.k {
@@ -220,14 +220,13 @@ func (n *nearest) raise() {
 	n.floor = math.Nextafter32(float32(float64(n.most[n.k-1])-2*n.slack), float32(math.Inf(-1)))
 }
 
-// cut drops candidates that cannot be among the best k.
 func (n *nearest) cut() {
 	if n.raise(); n.full {
 		n.best = slices.DeleteFunc(n.best, func(a approx) bool { return a.score < n.floor })
 	}
 }
 
-// exactly returns the best k of the candidates of query j with the scores that answer computes.
+// exactly returns the best k of the candidates of query j with the same scores as answer.
 func exactly(members []*embedder, rows [][]float32, j int, n *nearest) ([]Hit, error) {
 	n.cut()
 	of := make([]int32, len(n.best))

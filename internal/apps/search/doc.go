@@ -1,16 +1,14 @@
-// Package search retrieves with a trained network: it encodes a split once and then answers queries against it,
-// exactly.
+// Package search retrieves with a trained network: it encodes a split once and then answers queries against it exactly.
 //
 //	text  → image    s_i = S(image i, query)      over all images of the split
 //	image → text     s_c = S(image q, caption c)  over all captions of the split
 //
-// S is the score of the network as evaluation computes it: the dot product of embeddings in float64 (VSE++, VSRN,
-// VSE-infinity), the order violation, or the score of a pair, where the network looks at both; of several checkpoints
-// it is the mean of their scores. Results are the k candidates of the highest score, ties in the order of evaluation:
-// the larger index first.
+// S is the same score as in evaluation: the dot product of embeddings in float64 (VSE++, VSRN, VSE-infinity), the order
+// violation, or the score of a pair if the network looks at both. Several checkpoints score with their mean. Results
+// are the k candidates with the highest scores. Ties are in the order of evaluation: the larger index comes first.
 //
-// A split of images alone answers text queries, one of captions alone pictures.
+// A split without captions answers text queries, a split without images answers pictures.
 //
-// A network that scores pairs looks at every candidate. With Options.Shortlist an embedder picks the best candidates
-// first and the pair scorer orders those alone.
+// A network that scores pairs looks at every candidate. With Options.Shortlist, an embedder picks the best candidates
+// and the pair scorer orders only these.
 package search

@@ -6,8 +6,8 @@ import "vsetrain/internal/compute/par"
 //
 //	dst[j] = Σ_e x[row j, e] · q[e]        e ascending, in float64
 //
-// which is what eval.Embeddings computes, bit for bit: the product of two float32 values is exact in float64. x is
-// [N, len(q)]; of lists the rows, nil is all of them in order. Eight rows at a time hide the latency of the sums.
+// bit for bit as eval.Embeddings does: the product of two float32 values is exact in float64. x is [N, len(q)]; of
+// lists the rows, nil takes all in order. Eight rows at a time hide the latency of the sums.
 func dotRows(pool *par.Pool, dst []float64, x []float32, q []float64, of []int32) {
 	const block = 256 // rows that a thread takes at a time
 	n := len(dst)
@@ -21,7 +21,7 @@ func dotRows(pool *par.Pool, dst []float64, x []float32, q []float64, of []int32
 	}))
 }
 
-// dotSome is dotRows on the thread of the caller.
+// dotSome is dotRows on the caller's thread.
 func dotSome(dst []float64, x []float32, q []float64, of []int32) {
 	row := func(j int) []float32 {
 		if of != nil {
@@ -59,7 +59,6 @@ func dot8(dst, q []float64, a, b, c, d, e, f, g, h []float32) {
 	copy(dst, []float64{sa, sb, sc, sd, se, sf, sg, sh})
 }
 
-// widen converts an embedding.
 func widen(x []float32) []float64 {
 	q := make([]float64, len(x))
 	for i, v := range x {

@@ -25,7 +25,7 @@ import (
 	"vsetrain/models"
 )
 
-// What EmbedRequest embeds.
+// Values of EmbedRequest.What.
 const (
 	EmbedImages   = "images"
 	EmbedCaptions = "captions"
@@ -36,16 +36,16 @@ const (
 type EmbedRequest struct {
 	pretrained.Request          // Split is ignored for texts
 	What               string   // EmbedImages, EmbedCaptions or EmbedTexts
-	Texts              []string // of EmbedTexts; a line without words is an error that names it, from 1
-	Source             string   // where the texts come from, for that error
-	// Out is the file to write, replaced as a whole:
+	Texts              []string // for EmbedTexts; a line without words is an error with its number, from 1
+	Source             string   // file name of Texts, for errors
+	// Out is the file to write or replace:
 	//
 	//	.npy          float32 [N, E], and the ids, one a line, in the file idsPath names
 	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), ids_sha256 (of them
 	//	              as in the file of a .npy), kind, network, checkpoint, data and split
 	//
-	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is from the
-	// ids file, the id of caption k of an image is ID#k with k from 0, the id of a text its line, from 1.
+	// N is the number of distinct images, captions or texts, E the size of an embedding. The ids of images are from the
+	// ids file. The id of caption k of an image is ID#k with k from 0, the id of a text its line from 1.
 	Out      string
 	Batch    int // images or captions at a time; 0 is 128; does not change the result
 	Progress func(done, total int)
@@ -59,10 +59,10 @@ type EmbedReport struct {
 	UnknownOnly int      // texts without a known word
 }
 
-// idsPath is where the ids of a .npy file are written: NAME_ids.txt for NAME.npy.
+// idsPath returns the ids file of a .npy file: NAME_ids.txt for NAME.npy.
 func idsPath(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + "_ids.txt" }
 
-// EmbedFiles are the files that an output writes; it is an error when Out has another ending than .npy or .safetensors.
+// EmbedFiles returns the files that Embed writes for out. It is an error if out ends in neither .npy nor .safetensors.
 func EmbedFiles(out string) ([]string, error) {
 	switch strings.ToLower(filepath.Ext(out)) {
 	case ".npy":
@@ -95,12 +95,9 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 		}
 	}
 	if t.Runner.Pairs != nil {
-		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; "+
-			"expected an embedder (%s)",
-			t.Name, t.Model.Options.Network, embedders())
+		return rep, noEmbedding(t)
 	}
-	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
-	o.Batch = cmp.Or(o.Batch, defaultBatch)
+	o := eval.EncodeOptions{Batch: cmp.Or(r.Batch, defaultBatch), Progress: r.Progress}
 	var rows []float32
 	var ids []string
 	switch r.What {
@@ -163,8 +160,8 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Tokenizer, l
 }
 
 // encodeWords embeds captions given as word ids: [N, E] in their order. The ranks of a job divide the batches. Graphs
-// are compiled for a number of captions, so the last batch is filled to a power of two with captions of one word;
-// captions of more than longCaption words, which are rare, are embedded one by one.
+// are compiled for a number of captions, so the last batch is filled to a power of two with captions of one word.
+// Captions of more than longCaption words, which are rare, are embedded one by one.
 func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size int, progress func(done,
 	total int)) ([]float32, error) {
 	e := r.Dim()
@@ -188,10 +185,9 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size
 // longCaption is a length in words beyond which captions are not embedded together.
 const longCaption = 64
 
-// idLines are ids as a file holds them.
 func idLines(ids []string) string { return strings.Join(ids, "\n") + "\n" }
 
-// writeNPY writes ids and array as one set: neither appears without the other, and the array comes last.
+// writeNPY writes ids and array as one set, the array last: neither appears without the other.
 func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
 	set := &atomicfile.Set{}
 	defer set.Abort()

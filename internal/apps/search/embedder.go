@@ -39,8 +39,8 @@ func (m *embedder) imagesOf(ctx context.Context) ([]float32, error) {
 	})
 }
 
-// ofChanged embeds a gallery that has changed: the images of its files, which the cache may have, and one by one those
-// that were added.
+// ofChanged embeds a gallery that has changed: the images of its original files, which may be in the cache, and the
+// added images one by one.
 func (m *embedder) ofChanged(ctx context.Context) ([]float32, error) {
 	r := m.opt.trained("")
 	r.Original = true
@@ -58,8 +58,8 @@ func (m *embedder) ofChanged(ctx context.Context) ([]float32, error) {
 	return rows, err
 }
 
-// takeOver returns the embeddings of all images: of those that an earlier split has with the same features its rows, of
-// the others what embed makes. It counts these.
+// takeOver returns the embeddings of all images: rows of an earlier split for images with the same features there,
+// otherwise the result of embed. It also returns how many it embedded.
 func (m *embedder) takeOver(ctx context.Context, earlier *data.Split, rows []float32,
 	embed func(picture) ([]float32, error)) (all []float32, embedded int, err error) {
 	same, err := data.Unchanged(earlier, m.Split)
@@ -119,33 +119,29 @@ func (m *embedder) rows(ctx context.Context, side, what string, n int, encode fu
 	return rows, nil
 }
 
-// embedders are the names of the networks that embed.
 func embedders() string {
 	return strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Embeds }), ", ")
 }
 
-// query is a batch of one caption.
 func query(words []int32) (b batch.Captions) {
 	b.Add(words)
 	return b
 }
 
-// prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so
-// that the first query does not wait for them.
-func (m *embedder) prepare(ctx context.Context, images, captions, text bool) error {
-	if images {
-		if _, err := m.imageRows(ctx); err != nil {
-			return err
+func (m *embedder) prepare(ctx context.Context, q Queries) (err error) {
+	if q&TextQueries != 0 {
+		if _, err = m.imageRows(ctx); err == nil {
+			err = m.compileTexts()
 		}
 	}
-	if captions {
-		if _, err := m.captionRows(ctx); err != nil {
-			return err
-		}
+	if err == nil && q&ImageQueries != 0 {
+		_, err = m.captionRows(ctx)
 	}
-	if !text {
-		return nil
-	}
+	return err
+}
+
+// compileTexts compiles the graphs of captions of usual lengths, so that the first typed query does not wait for them.
+func (m *embedder) compileTexts() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := make([]float32, m.dim)
@@ -173,7 +169,6 @@ func (m *embedder) score(ctx context.Context, dst []float64, q *probe, of []int3
 	return m.compare(dst, x, v, of, !q.forImages())
 }
 
-// embedding returns the embedding of a query.
 func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
 	switch {
 	case q.vector != nil:
@@ -198,7 +193,7 @@ func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
 	return m.imageRow(q.number)
 }
 
-// imageRow returns the embedding of one image; the others need not be encoded for it.
+// imageRow returns the embedding of one image without encoding the others.
 func (m *embedder) imageRow(i int) ([]float32, error) {
 	if images, ready := m.images.made(); ready {
 		return images[i*m.dim : (i+1)*m.dim], nil
@@ -210,14 +205,13 @@ func (m *embedder) imageRow(i int) ([]float32, error) {
 	return m.embed(p)
 }
 
-// embed returns the embedding of an image.
 func (m *embedder) embed(p picture) ([]float32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.run(p)
 }
 
-// run is embed for a caller that has the network to itself.
+// run is embed for a caller that holds the lock.
 func (m *embedder) run(p picture) ([]float32, error) {
 	b, err := m.batch(p)
 	if err != nil {
@@ -240,15 +234,15 @@ func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	if err != nil {
 		return nil, err
 	}
-	if !m.Runner.Embeds.DotProduct() { // else the network does not run
+	if !m.Runner.Embeds.DotProduct() { // the network runs
 		m.mu.Lock()
 		defer m.mu.Unlock()
 	}
 	return eval.ScoreEmbeddings(ctx, pool, m.Runner.Embeds, images, captions)
 }
 
-// compare scores a query with rows of x. Where the score is not a dot product, the network's graph computes it; image
-// tells which side the query is.
+// compare scores a query with rows of x. If the score is not a dot product, the network's graph computes it. image
+// reports whether the query is an image.
 func (m *embedder) compare(dst []float64, x, q []float32, of []int32, image bool) error {
 	if m.Runner.Embeds.DotProduct() {
 		dotRows(m.pool, dst, x, widen(q), of)
@@ -284,7 +278,7 @@ func (m *embedder) compare(dst []float64, x, q []float32, of []int32, image bool
 	return nil
 }
 
-// finite checks embeddings [N, dim].
+// finite returns an error if embeddings [N, dim] are not finite.
 func finite(what string, x []float32, dim int) error {
 	for lo := 0; lo < len(x); lo += dim {
 		var bad float32 // v-v is 0, or NaN when v is not finite

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,8 +17,8 @@ import (
 	"vsetrain/internal/run/pretrained"
 )
 
-// Index is an encoded split that answers queries. Its methods may be called from several goroutines at once, Close
-// apart; the network runs for one of them at a time.
+// Index is an encoded split that answers queries. All methods but Close may be called from several goroutines; the
+// network runs for one of them at a time.
 type Index struct {
 	opt       Options
 	pool      *par.Pool
@@ -29,10 +30,10 @@ type Index struct {
 
 	batching struct {
 		sync.Mutex
-		engine    *gemm.Engine // of the products of Batch; nil until the first
+		engine    *gemm.Engine // nil until the images are packed
 		precision gemm.Precision
-		packed    [][]gemm.Packed // of each member blocks of its image embeddings
-		images    []operand       // of each member
+		packed    [][]gemm.Packed // blocks of image embeddings, for each member
+		images    []operand       // for each member
 		scores    []float32       // of queries with a block of images
 	}
 
@@ -42,10 +43,10 @@ type Index struct {
 	}
 }
 
-// Open opens the checkpoints and the split. Images and captions are encoded, or found in the cache, when a query
-// first needs them, or by Prepare. Where Options.Data is empty, each checkpoint reads the data set it was trained on;
-// captions and image ids must be the same. Errors name the file and the remedy: no such run, weights and data that do
-// not belong together, another vocabulary.
+// Open opens the checkpoints and the split. Prepare, or the first query that needs them, encodes images and captions or
+// finds them in the cache. If Options.Data is empty, each checkpoint reads the data set it was trained on; captions and
+// image ids must be the same. An error names the file and the remedy: for a missing run, for weights that do not fit
+// the data, for another vocabulary.
 func Open(o Options) (_ *Index, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -104,33 +105,31 @@ func agree(x *Index) error {
 	return nil
 }
 
-// all returns the members and the shortlist.
 func (x *Index) all() []member {
-	all := append([]member(nil), x.members...)
-	if x.shortlist != nil {
-		all = append(all, x.shortlist)
+	if x.shortlist == nil {
+		return x.members
 	}
-	return all
+	return append(slices.Clip(x.members), x.shortlist)
 }
 
-// Queries says what kinds of queries are to be asked.
+// Queries is a set of kinds of queries.
 type Queries int
 
-// The kinds of queries; they may be added.
+// The kinds of queries, which may be combined with |.
 const (
 	TextQueries  Queries                      = 1 << iota // Text: the split has images
 	ImageQueries                                          // OfImage, OfPicture: the split has captions
-	AllQueries   = TextQueries | ImageQueries             // OfCaption and Outcomes too
+	AllQueries   = TextQueries | ImageQueries             // also OfCaption and Outcomes
 )
 
-// Prepare does now what the first queries of these kinds would wait for: of the images and captions of the split it
-// encodes those that they compare with, and compiles the graphs of typed captions.
+// Prepare does the work that the first queries of these kinds would wait for: it encodes the images and captions that
+// they are compared with, and compiles the graphs of typed captions.
 func (x *Index) Prepare(ctx context.Context, q Queries) error {
 	if err := needs(x.split, q); err != nil {
 		return err
 	}
 	for _, m := range x.all() {
-		if err := m.prepare(ctx, q&TextQueries != 0, q&ImageQueries != 0, q&TextQueries != 0); err != nil {
+		if err := m.prepare(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -139,17 +138,14 @@ func (x *Index) Prepare(ctx context.Context, q Queries) error {
 
 // Close releases the networks and the files.
 func (x *Index) Close() error {
-	var first error
+	var errs []error
 	for _, m := range x.all() {
-		e := m.common()
-		if err := errors.Join(e.Split.Close(), e.lease.leave()); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, m.common().Split.Close(), m.common().lease.leave())
 	}
-	return errors.Join(first, x.poolLease.leave())
+	return errors.Join(append(errs, x.poolLease.leave())...)
 }
 
-// needs returns a *QueryError where a split cannot be asked some kinds of queries.
+// needs returns a *QueryError if a split cannot answer some kinds of queries.
 func needs(s *data.Split, q Queries) error {
 	if err := data.Need(s, q&TextQueries != 0, q&ImageQueries != 0); err != nil {
 		return &QueryError{err.Error()}
@@ -160,22 +156,20 @@ func needs(s *data.Split, q Queries) error {
 // Info describes an index.
 type Info struct {
 	Data, Split      string
-	Checkpoints      []string    // as they were found, for people
-	Shortlist        string      // the same of the shortlist's checkpoint; "" without
-	Images, Captions int         // that can be found
-	Queries          Queries     // that can be asked: of images alone text, of captions alone pictures
-	Own              data.Groups // the captions of each image
-	Scored           int         // images that the last pass scores for a text query: all, or the shortlist
-	// Origin of the features, the least known of all checkpoints, and what a person should know of it, "" where it is
-	// the same.
-	Origin     pretrained.Origin
-	OriginNote string
-	Network    string // of the first checkpoint
-	Query      QueryPrecision
-	Pairs      bool // some checkpoint scores pairs: a query takes longer, Outcomes much longer
+	Checkpoints      []string          // as they were found, for people
+	Shortlist        string            // checkpoint of the shortlist, as it was found; "" without
+	Images, Captions int               // that can be found
+	Queries          Queries           // that the split can answer
+	Own              data.Groups       // the captions of each image
+	Scored           int               // images that the last pass scores for a text query: all, or the shortlist
+	Origin           pretrained.Origin // of the features; the least known of all checkpoints
+	OriginNote       string            // what a person should know about it; "" if it is the same
+	Network          string            // of the first checkpoint
+	Query            QueryPrecision
+	Pairs            bool // a checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
-// Info returns what was opened.
+// Info describes what was opened.
 func (x *Index) Info() Info {
 	s := x.split
 	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(),
@@ -213,7 +207,7 @@ type Image struct {
 
 // Image returns the description of an image. It panics when i is out of range, like an index of a slice.
 func (x *Index) Image(i int) Image {
-	m := Image{Index: i, ID: x.imageID(i)}
+	m := Image{Index: i, ID: idOf(x.split, i)}
 	for c := range x.split.Groups().Of(i) {
 		m.Captions = append(m.Captions, x.split.Caption(c))
 	}
@@ -223,9 +217,7 @@ func (x *Index) Image(i int) Image {
 // Caption returns caption c, 0 ≤ c < Info.Captions; it describes image Info.Own.ImageOf(c).
 func (x *Index) Caption(c int) string { return x.split.Caption(c) }
 
-func (x *Index) imageID(i int) string { return idOf(x.split, i) }
-
-// idOf returns the id of an image; its number where there is no ids file.
+// idOf returns the id of an image, or its number if there is no ids file.
 func idOf(s *data.Split, i int) string {
 	if !s.HasIDs() {
 		return strconv.Itoa(i)
@@ -235,11 +227,11 @@ func idOf(s *data.Split, i int) string {
 
 func (x *Index) numberImages() {
 	x.numbers = map[string]int{}
-	for i := x.split.NumImages() - 1; i >= 0; i-- { // of equal ids the first image
-		x.numbers[x.imageID(i)] = i
+	for i := x.split.NumImages() - 1; i >= 0; i-- { // the first of equal ids wins
+		x.numbers[idOf(x.split, i)] = i
 	}
 	for i := x.split.NumImages() - 1; i >= 0; i-- {
-		id := x.imageID(i)
+		id := idOf(x.split, i)
 		stem := strings.TrimSuffix(id, filepath.Ext(id))
 		if _, taken := x.numbers[stem]; !taken {
 			x.numbers[stem] = i
@@ -247,8 +239,8 @@ func (x *Index) numberImages() {
 	}
 }
 
-// FindImage returns the number of the image that an id of the ids file names, with or without the ending of its file
-// name; where no id is equal, a whole number 0 ≤ n < Info.Images is the number itself.
+// FindImage returns the number of the image with an id of the ids file, with or without the extension of its file name.
+// If there is no such id, a whole number 0 ≤ n < Info.Images is the number itself.
 func (x *Index) FindImage(id string) (int, error) {
 	if i, ok := x.numbers[id]; ok {
 		return i, nil
@@ -259,11 +251,11 @@ func (x *Index) FindImage(id string) (int, error) {
 	}
 	file := ""
 	if strings.ContainsAny(id, `/\`) {
-		file = "; a picture in a file is searched with --extractor"
+		file = "; to search with a picture file, use --extractor"
 		if _, err := os.Stat(id); err != nil {
 			file = "; there is no such file either"
 		}
 	}
 	return 0, fmt.Errorf("split %s of %s has no image %q; expected an id such as %s, or a number from 0 to %d%s",
-		x.split.Name(), x.split.Dir(), id, x.imageID(0), n-1, file)
+		x.split.Name(), x.split.Dir(), id, idOf(x.split, 0), n-1, file)
 }

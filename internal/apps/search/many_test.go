@@ -1,7 +1,6 @@
 package search
 
 import (
-	"flag"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,17 +14,16 @@ import (
 	"vsetrain/models"
 )
 
-var manyQueries = flag.Int("queries", 500, "queries that TestManyQueriesAreSearch asks")
-
 // Queries that are answered together have the hits that search gives each alone, in order and bit for bit: captions of
 // a synthetic world, in batches whose captions begin alike, end alike or are equal, with a bidirectional GRU whose
 // products are large enough for the fast kernels. Of eight images four are equal, two differ in the last bit of one
 // value, and two by less than operands of 16 bits tell, so that no answer is without ties and near ties.
 func TestManyQueriesAreSearch(t *testing.T) {
+	const most = 500 // queries
 	r := rand.New(rand.NewPCG(5, 6))
 	world := filepath.Join(t.TempDir(), "world")
 	o := synth.Default()
-	o.Train, o.Dev, o.Test, o.TestAll, o.Regions, o.Dim = 40, 12, 400, *manyQueries/5, 1, 16
+	o.Train, o.Dev, o.Test, o.TestAll, o.Regions, o.Dim = 40, 12, 400, most/5, 1, 16
 	try.Do(t, synth.Generate(world, o, nil))
 	text := try.Get(os.ReadFile(filepath.Join(world, "testall_caps.txt")))(t)
 	captions := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -49,9 +47,9 @@ func TestManyQueriesAreSearch(t *testing.T) {
 		}
 	}
 	ties := 0
-	for asked := 0; asked < *manyQueries; {
+	for asked := 0; asked < most; {
 		var queries []Query
-		for range min(1+r.IntN(40), *manyQueries-asked) {
+		for range min(1+r.IntN(40), most-asked) {
 			queries = append(queries, Query{Text: captions[r.IntN(len(captions))], K: 10})
 		}
 		asked += len(queries)
@@ -71,7 +69,7 @@ func TestManyQueriesAreSearch(t *testing.T) {
 			}
 		}
 	}
-	if ties < *manyQueries*9/10 {
-		t.Errorf("%d of %d answers have ties", ties, *manyQueries)
+	if ties < most*9/10 {
+		t.Errorf("%d of %d answers have ties", ties, most)
 	}
 }

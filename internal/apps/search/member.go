@@ -12,55 +12,51 @@ import (
 	"vsetrain/models"
 )
 
-// probe is a query as members score it: a caption, which images are scored for, as word ids or the embedding of one
-// embedder or as caption number of the split; or else an image of the split, or a picture, which captions are scored
-// for.
+// probe is a query as members score it. Images are scored for a caption: words, vector or a caption of the split.
+// Captions are scored for an image of the split or a picture.
 type probe struct {
 	words   map[*encoder][]int32 // for each network
 	unknown []string             // words that a vocabulary lacks
-	vector  []float32
-	caption bool
-	number  int // of the caption or the image of the split
+	vector  []float32            // embedding of the only member
+	caption bool                 // number is a caption, otherwise an image
+	number  int                  // in the split
 	picture *picture
-	own     func(candidate int) bool // its matches; nil without any
+	own     func(candidate int) bool // reports a match; nil without any
 }
 
-// forImages reports whether images are the candidates.
 func (q *probe) forImages() bool { return q.words != nil || q.vector != nil || q.caption }
 
-// member is one checkpoint with the encodings of the split, which are made when they are first needed. It scores a
-// query with the candidates that the function of lists, or with all of them where of is nil.
+// member is one checkpoint with the encodings of the split, which are computed when they are first needed.
 type member interface {
-	// score leaves the scores of images with a caption, or of captions with an image, in dst.
+	// score writes the scores of a query with the candidates of to dst; nil is all candidates.
 	score(ctx context.Context, dst []float64, q *probe, of []int32) error
-	// all is the score matrix of the split, computed on a pool that no query waits for.
+	// all returns the score matrix of the split, computed on a pool that no query uses.
 	all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
-	// prepare makes the encodings of sides of the split, and the graphs of typed queries where text is set.
-	prepare(ctx context.Context, images, captions, text bool) error
+	prepare(ctx context.Context, q Queries) error // see Index.Prepare
 	common() *encoder
 }
 
-// encoder is what members have in common.
+// encoder is the common part of members.
 type encoder struct {
 	*pretrained.Network
 	opt      *Options
 	pool     *par.Pool
 	mu       *sync.Mutex // held while the network runs: a model has one set of inputs
-	lease    *lease      // of the network, which an index that is renewed takes over
+	lease    *lease      // of the network, which renewed indexes share
 	original bool        // the split is without its changes
 	keyMu    sync.Mutex
-	cacheKey string // "" until it is asked for
+	cacheKey string // "" until it is needed
 }
 
-// side is the encodings of the images or the captions of a split. They are made when they are first needed; an error
-// leaves the side empty, and the next query tries again.
+// side is the encodings of the images or captions of a split, computed when they are first needed. After an error, the
+// next query tries again.
 type side[T any] struct {
-	mu    sync.Mutex // held while they are made; taken before the lock of the encoder
+	mu    sync.Mutex // held during encoding; taken before the lock of the encoder
 	ready bool
 	all   T
 }
 
-// get returns the encodings; it makes them where they are missing.
+// get returns the encodings and computes them if they are missing.
 func (s *side[T]) get(e *encoder, encode func() (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +72,6 @@ func (s *side[T]) get(e *encoder, encode func() (T, error)) (T, error) {
 	return all, err
 }
 
-// made returns the encodings if they are there.
 func (s *side[T]) made() (all T, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +80,6 @@ func (s *side[T]) made() (all T, ready bool) {
 
 func (e *encoder) common() *encoder { return e }
 
-// options are the options for encoding one side.
 func (e *encoder) options(side string) eval.EncodeOptions {
 	o := eval.EncodeOptions{
 		Batch:       e.opt.Batch,
@@ -93,13 +87,13 @@ func (e *encoder) options(side string) eval.EncodeOptions {
 		Progress:    func(done, total int) { e.opt.Progress("encode "+side+" "+e.Name, done, total) },
 		Pairs:       func(done, total int) { e.opt.Progress("score "+e.Name, done, total) },
 	}
-	if e.opt.CacheLimit == 0 { // a folder that somebody named may hold hours of scores
+	if e.opt.CacheLimit == 0 { // the user named the folder, so it may keep hours of scores
 		o.Work = e.opt.Cache
 	}
 	return o
 }
 
-// openMember opens a checkpoint and its split. Nothing is encoded.
+// openMember opens a checkpoint and its split without encoding anything.
 func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	t, err := pretrained.Open(o.trained(checkpoint))
 	if err != nil {
@@ -115,7 +109,7 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim(), bf16: q}, nil
 }
 
-// readImage returns an image of the split, with boxes where the network looks at them.
+// readImage returns an image of the split, with boxes if the network reads them.
 func (e *encoder) readImage(i int) (p picture, err error) {
 	s := e.Split
 	row := s.RowOf(i)
@@ -134,18 +128,16 @@ func (e *encoder) readImage(i int) (p picture, err error) {
 func (e *encoder) words(query string) ([]int32, error) {
 	if e.Model.Options.Traits().ReadsEdges {
 		return nil, &QueryError{e.Name + ": a network with model.gsmn.neighbors: true and mode: sparse reads the " +
-			"dependencies " +
-			"between the words of a caption, which a typed query has not; search for captions of the split, or with " +
-			"a network " +
-			"trained with model.gsmn.mode: dense"}
+			"dependencies between the words of a caption, which a typed query lacks; search for captions of the " +
+			"split, or with a network trained with model.gsmn.mode: dense"}
 	}
 	ids, _, _ := e.Tokenizer.NewEncoder().Append(nil, query)
 	if e.Model.Options.TextEncoder != models.TextBert && len(ids) > maxWords {
-		return nil, &QueryError{fmt.Sprintf("a query of %d words; at most %d are searched for", len(ids)-2, maxWords-2)}
+		return nil, &QueryError{fmt.Sprintf("a query of %d words; expected at most %d", len(ids)-2, maxWords-2)}
 	}
 	return ids, nil
 }
 
-// maxWords bounds a query, <start> and <end> included: the graph of a caption is compiled for its length. The longest
+// maxWords bounds a query with its <start> and <end>: the graph of a caption is compiled for its length. The longest
 // caption of the field's data sets has fewer than 100 words.
 const maxWords = 512

@@ -12,36 +12,36 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Options say what Open opens. Checkpoints is required; the zero value of every other field is usable.
+// Options are the options of Open. Checkpoints is required; the zero value of every other field is usable.
 type Options struct {
-	// run directories or checkpoint files, as evaluation takes them; several are an ensemble: the mean of their scores
+	// Checkpoints are run directories or checkpoint files, as evaluation takes them. The scores of several are
+	// averaged.
 	Checkpoints []string
-	Set         []string // options of their networks, "model.scan.lambda=9", that a file of a repository does not tell
-	// Shortlist is the checkpoint of an embedder. Where it is given, it picks Depth candidates for each query and the
-	// checkpoints above score those alone. "" scores every candidate.
+	Set         []string // options that a reference checkpoint does not hold, such as "model.scan.lambda=9"
+	// Shortlist is the checkpoint of an embedder that picks Depth candidates for each query; the networks of
+	// Checkpoints score only these. "" scores every candidate.
 	Shortlist string
 	Depth     int              // length of the shortlist; 0 is 100
-	Data      string           // folder of the data set; "" is the one the first run was trained on
-	PerImage  options.PerSplit // captions of an image that the files must bear out; "" is the run's setting
+	Data      string           // folder of the data set; "" is the one the run was trained on
+	PerImage  options.PerSplit // captions of an image, checked against the files; "" is the run's setting
 	Vocab     string           // vocabulary file; "" is the file of the run, or of the data set
 	Split     string           // "" is test
 	Batch     int              // images or captions encoded at a time; 0 is 128; does not change the result
-	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features,
-	// captions and precision. "" keeps nothing.
+	// Cache is a folder that keeps encodings between sessions. Their names depend on weights, features, captions and
+	// precision. "" keeps nothing.
 	Cache string
-	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds that many bytes at most, the
-	// encodings that were used least recently are removed, no scores are kept in it, and a folder that cannot be
-	// written is a warning.
+	// CacheLimit is the size in bytes of a default cache; 0 is a cache that the user named. A default cache keeps no
+	// scores and removes the least recently used encodings, and a folder that is not writable is only a warning.
 	CacheLimit int64
-	// Device: the zero value is device.DefaultOptions. With precision auto everything is computed in fp32, except for
-	// typed queries: PrepareBatches chooses bf16 for them where the device multiplies bf16 faster than float32 and
-	// M-Recall of the dev split of the data set changes by less than 0.1.
+	// Device is device.DefaultOptions if it is zero. With precision auto everything is computed in fp32, except for
+	// typed queries: PrepareBatches chooses bf16 for them if the device multiplies bf16 faster than float32 and
+	// M-Recall of the dev split changes by less than 0.1.
 	Device device.Options
-	Chosen func(QueryPrecision) // is told of a choice that PrepareBatches did not wait for; may be nil
+	Chosen func(QueryPrecision) // receives a choice that PrepareBatches did not wait for; may be nil
 	BLAS   string               // matrix product of the CPU; "" is the fastest
-	Warn   func(error)          // what a person should know; may be nil
-	// Progress is told of every phase ("encode images inf-lseh", "score gsmn") from the goroutine that called Prepare
-	// or Outcomes, or asked a query that needs encodings; nil reports nothing.
+	Warn   func(error)          // receives warnings; may be nil
+	// Progress receives every phase ("encode images inf-lseh", "score gsmn") on the goroutine that called Prepare,
+	// Outcomes or a query that needs encodings; may be nil.
 	Progress func(phase string, done, total int)
 	choose   bool          // the precision of queries
 	wait     time.Duration // for that choice; 0 is 2 s
@@ -70,7 +70,6 @@ func (o *Options) Validate() error {
 	return o.Device.Validate()
 }
 
-// trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) pretrained.Request {
 	return pretrained.Request{Checkpoint: checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
 		Split: o.Split, Partial: true, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
@@ -82,7 +81,6 @@ func (o *Options) warn(err error) {
 	}
 }
 
-// setDefaults fills in zero values.
 func (o *Options) setDefaults() {
 	o.Split = cmp.Or(o.Split, defaultSplit)
 	o.Depth = cmp.Or(o.Depth, defaultDepth)

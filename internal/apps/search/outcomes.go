@@ -11,19 +11,20 @@ import (
 	"vsetrain/internal/run/analysis"
 )
 
-// Outcome is how one query of the split fared.
+// Outcome is the result of one query of the split.
 type Outcome struct {
 	Query int `json:"query"` // image or caption
-	Rank  int `json:"rank"`  // of the match, from 0; for an image the best of its captions, as evaluation ranks them
-	Match Hit `json:"match"` // the match: the own image of a caption, the best of the own captions of an image
-	Wrong Hit `json:"wrong"` // the best candidate that does not belong to the query; Index is -1 if there is none
+	Rank  int `json:"rank"`  // of Match, from 0, as evaluation ranks it
+	Match Hit `json:"match"` // the image of a caption, or the best of an image's captions
+	Wrong Hit `json:"wrong"` // the best candidate that is not a match; Index is -1 if there is none
 }
 
-// Margin is by how much the best wrong candidate beats the match; negative where the match is first.
+// Margin returns the score of the best wrong candidate minus the score of the match; it is negative if the match is
+// first.
 func (o Outcome) Margin() float64 { return o.Wrong.Score - o.Match.Score }
 
-// Attention computes how the words of caption c attend to the regions of image i in the network, the first of an
-// ensemble; it is an error of a network whose words do not.
+// Attention computes how the words of caption c attend to the regions of image i in the first network. It is an error
+// if the words of the network do not attend.
 func (x *Index) Attention(ctx context.Context, i, c int) (*analysis.WordAttention, error) {
 	e := x.members[0].common()
 	e.mu.Lock()
@@ -37,9 +38,9 @@ type Outcomes struct {
 	Captions []Outcome // Captions[c] is caption c, searched among the images
 }
 
-// Outcomes scores the whole split and ranks every query, with the ranks that evaluation has. The result is kept, so a
-// second call costs nothing. Every pair is scored, shortlist or not: for a network that scores pairs this takes
-// minutes, which Progress shows, and the tiles scored are kept in the cache folder if there is one.
+// Outcomes scores the whole split and ranks every query as evaluation does. The result is kept for further calls. Every
+// pair is scored, even with a shortlist. A network that scores pairs takes minutes, reports them to Progress and keeps
+// its tiles in the cache folder, if there is one.
 func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	x.outcomes.Lock()
 	defer x.outcomes.Unlock()
@@ -49,7 +50,7 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	if err := needs(x.split, AllQueries); err != nil {
 		return nil, err
 	}
-	pool := par.New(x.opt.Device.Threads) // a loop over the whole split would hold the memory of the queries
+	pool := par.New(x.opt.Device.Threads) // queries must not wait for a loop over the whole split
 	defer pool.Close()
 	var parts []eval.Member
 	for _, m := range x.members {
@@ -79,11 +80,11 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	return o, nil
 }
 
-// Rows and columns of S that are looked at together.
+// outcomeTile is the side of the tiles of S that outcomesOf reads.
 const outcomeTile = 128
 
-// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M]. Ranks are left
-// at 0.
+// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M]. It does not set
+// ranks.
 func outcomesOf(pool *par.Pool, s eval.Scores, own data.Groups) *Outcomes {
 	none := Hit{Index: -1}
 	of := func(queries, candidates int, captions bool) []Outcome {
@@ -117,7 +118,7 @@ func outcomesOf(pool *par.Pool, s eval.Scores, own data.Groups) *Outcomes {
 	return &Outcomes{Images: of(n, m, false), Captions: of(m, n, true)}
 }
 
-// see takes a candidate into account.
+// see updates the outcome with a candidate.
 func (o *Outcome) see(h Hit, own bool) {
 	best := &o.Wrong
 	if own {
@@ -128,8 +129,8 @@ func (o *Outcome) see(h Hit, own bool) {
 	}
 }
 
-// Hardest returns the n outcomes with the largest margins of the wrong candidate, worst first; those whose match is
-// first are left out. Ties keep the order of the queries.
+// Hardest returns the n outcomes with the largest margins, the largest first, without outcomes whose match is first.
+// Ties keep the order of the queries.
 func Hardest(of []Outcome, n int) []Outcome {
 	var wrong []Outcome
 	for _, o := range of {

@@ -12,19 +12,18 @@ import (
 	"vsetrain/internal/files/pictures"
 )
 
-// Extractor computes the features of pictures that are in no split, in the way in which the features of the split were
-// made.
+// Extractor computes the features of pictures with the same model as the features of the split.
 type Extractor struct {
 	*extract.Extractor
 	index *Index
 }
 
-// ErrNoExtractor is a split whose features no model is known to have made.
+// ErrNoExtractor means that the model which made the features of a split is unknown.
 var ErrNoExtractor = errors.New("nothing says which model")
 
-// OpenExtractor opens a model for pictures; "" is the one that made the features of the split, which 'vsetrain data
-// extract' records. Another model than the recorded one is an error; where nothing is recorded, a warning says so.
-// getenv reads the environment, for the library of ONNX Runtime.
+// OpenExtractor opens a model for pictures; "" is the model that made the features of the split, as recorded by
+// 'vsetrain data extract'. Another model than the recorded one is an error. If there is no record, Options.Warn is
+// told. getenv reads the environment, for the library of ONNX Runtime.
 func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extractor, err error) {
 	s := x.split
 	for _, m := range x.all() {
@@ -53,13 +52,13 @@ func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extr
 		return nil, err
 	}
 	if record == nil {
-		x.opt.warn(fmt.Errorf("there is no record that %s made the features of %s; with another model's "+
+		x.opt.warn(fmt.Errorf("there is no record that %s made the features of %s; with features of another model, "+
 			"scores mean nothing", model, s.FeaturePath()))
 	}
 	return e, nil
 }
 
-// fits checks that the extractor makes features in the same way as the features of the split.
+// fits checks that the extractor made the features of the split.
 func (e *Extractor) fits(s *data.Split, record *data.ExtractorRecord) error {
 	if record != nil {
 		if err := e.Made(record); err != nil {
@@ -67,7 +66,7 @@ func (e *Extractor) fits(s *data.Split, record *data.ExtractorRecord) error {
 		}
 	}
 	regions, dim := s.Regions(), s.Dim()
-	if regions == 0 { // of captions alone: what the network reads
+	if regions == 0 { // captions alone: the size that the network reads
 		d := e.index.members[0].common().Model.Dims
 		regions, dim = d.Regions, d.Feature
 	}
@@ -87,35 +86,32 @@ func (e *Extractor) fits(s *data.Split, record *data.ExtractorRecord) error {
 	return nil
 }
 
-// picture is one that is not in the split: features [regions, dim], and boxes [regions, 4] as shares of its width and
-// height, nil without.
+// picture is an image outside the split: features [regions, dim], and boxes [regions, 4] as shares of its width and
+// height, or nil.
 type picture struct{ features, boxes []float32 }
 
 // OfPicture ranks captions for a picture; Answer.Rank is -1.
 func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answer, error) {
 	start := time.Now()
-	var in picture
-	err := needs(e.index.split, ImageQueries)
+	if err := needs(e.index.split, ImageQueries); err != nil {
+		return Answer{}, err
+	}
+	features, err := e.Picture(ctx, p)
 	if err != nil {
 		return Answer{}, err
 	}
-	if in.features, err = e.Picture(ctx, p); err != nil {
-		return Answer{}, err
-	}
+	in := picture{features: features}
 	if e.HasBoxes() {
 		in.boxes = e.Boxes(p.Width, p.Height)
 		for i := range in.boxes {
 			in.boxes[i] /= float32([]int{p.Width, p.Height}[i%2])
 		}
 	}
-	a, err := e.index.answer(ctx, k, &probe{picture: &in})
-	a.Took = time.Since(start)
-	return a, err
+	return e.index.answer(ctx, start, k, &probe{picture: &in})
 }
 
 var errNoBoxes = errors.New("the network reads boxes of regions, and the picture has none")
 
-// batch is a picture as a network reads it.
 func (e *encoder) batch(p picture) (batch.Images, error) {
 	b := batch.Images{N: 1, Features: p.features}
 	if e.Model.Options.Traits().Boxes {

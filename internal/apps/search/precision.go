@@ -23,24 +23,24 @@ import (
 // QueryPrecision is the precision in which typed queries are embedded.
 type QueryPrecision struct {
 	Name   string   // fp32, bf16, ...
-	Change *float64 // of M-Recall on the dev split where captions are embedded in bf16; nil: not measured
+	Change *float64 // of M-Recall on the dev split in bf16, in points; nil if it was not measured
 	Why    string   // for people
 }
 
 // maxChange bounds the change of M-Recall, in points.
 const maxChange = 0.1
 
-// bf16Queries embeds typed queries in bf16. Indexes that are renewed share it with their embedder.
+// bf16Queries embeds typed queries in bf16. Renewed indexes share it.
 type bf16Queries struct {
 	mu      sync.Mutex                     // held while the network runs
-	network *pretrained.Network            // nil where queries are embedded in fp32
-	chosen  atomic.Pointer[QueryPrecision] // nil until it is known
+	network *pretrained.Network            // nil if queries are embedded in fp32
+	chosen  atomic.Pointer[QueryPrecision] // nil before the choice
 	stop    context.CancelFunc
 	done    chan struct{} // nil before the choice begins
 }
 
-// choosePrecision chooses the precision of queries. It returns when that is known, or after a moment: then the choice
-// goes on and tells Options.Chosen.
+// choosePrecision chooses the precision of queries. If this takes longer than Options.wait, it returns, and the choice
+// continues in the background and calls Options.Chosen.
 func choosePrecision(x *Index) {
 	m, why := ofBF16Queries(x)
 	if why != "" || m.bf16.done != nil {
@@ -65,7 +65,7 @@ func choosePrecision(x *Index) {
 	}
 }
 
-// ofBF16Queries returns the embedder whose queries may be embedded in bf16, or why there is none.
+// ofBF16Queries returns the embedder whose queries may be embedded in bf16, or the reason why there is none.
 func ofBF16Queries(x *Index) (m *embedder, why string) {
 	m, err := x.single()
 	switch {
@@ -77,20 +77,18 @@ func ofBF16Queries(x *Index) (m *embedder, why string) {
 	return m, ""
 }
 
-// queryPrecision is the QueryPrecision of Info.
 func queryPrecision(x *Index) QueryPrecision {
 	m, why := ofBF16Queries(x)
 	if why == "" {
 		if chosen := m.bf16.chosen.Load(); chosen != nil {
 			return *chosen
 		}
-		why = "until recalls in bf16 are known"
+		why = "until recalls in bf16 are known" // see choosePrecision
 	}
 	return QueryPrecision{Name: x.opt.Device.Precision, Why: why}
 }
 
-// choose opens the network in bf16, and takes it where recalls of the dev split stay what they are, as measured or as
-// the cache has it.
+// choose opens the network in bf16 and uses it if the recalls of the dev split, measured or cached, hardly change.
 func (q *bf16Queries) choose(ctx context.Context, m *embedder, p *QueryPrecision) (err error) {
 	o := m.opt.Device
 	if _, gpu := device.As[device.Precise](m.Model.Instance.Dev); gpu {
@@ -133,8 +131,8 @@ func (q *bf16Queries) choose(ctx context.Context, m *embedder, p *QueryPrecision
 	return err
 }
 
-// recallChange is by how many points M-Recall of the dev split changes where fast embeds the captions. The network of
-// the index answers meanwhile, so a copy of it embeds the rest.
+// recallChange returns the change of M-Recall of the dev split, in points, if fast embeds the captions. A copy of the
+// network embeds the rest: the network itself answers queries meanwhile.
 func (m *embedder) recallChange(ctx context.Context, fast *pretrained.Network) (change float64, err error) {
 	if all, err := data.Splits(m.Data.Dir); err != nil || !slices.Contains(all, "dev") {
 		return 0, cmp.Or(err, fmt.Errorf("%s has no split dev, whose recalls would tell", m.Data.Dir))
@@ -145,7 +143,7 @@ func (m *embedder) recallChange(ctx context.Context, fast *pretrained.Network) (
 	if err != nil {
 		return 0, fmt.Errorf("recalls of split dev cannot be measured: %w", err)
 	}
-	t, err := fast.Copy(m.opt.Device, m.opt.BLAS) // weights are float32 there too
+	t, err := fast.Copy(m.opt.Device, m.opt.BLAS) // fast has weights in float32 too
 	if err != nil {
 		return 0, errors.Join(err, dev.Split.Close())
 	}
@@ -166,11 +164,11 @@ func (m *embedder) recallChange(ctx context.Context, fast *pretrained.Network) (
 	return math.Round(change*1e4) / 1e4, err
 }
 
-// measureChange measures it, of the split of t.
+// measureChange measures recallChange on the split of t.
 func measureChange(ctx context.Context, t, fast *pretrained.Network, o *Options) (float64, error) {
 	pool := par.New(o.Device.Threads)
 	defer pool.Close()
-	options := eval.EncodeOptions{Batch: MaxBatch} // queries need the memory of that many too
+	options := eval.EncodeOptions{Batch: MaxBatch} // which takes no more memory than queries
 	images, err := eval.EncodeImages(ctx, t.Runner.Embeds, t.Split, options)
 	if err != nil {
 		return 0, err
@@ -205,13 +203,11 @@ func (m *embedder) encodeQueries(ctx context.Context, ids [][]int32) ([]float32,
 	return encodeWords(ctx, q.network.Runner.Embeds, ids, MaxBatch, nil)
 }
 
-// inUse reports whether the network in bf16 embeds queries.
 func (q *bf16Queries) inUse() bool {
 	p := q.chosen.Load()
 	return p != nil && p.Name == cpu.BF16
 }
 
-// close ends the choice and releases the network.
 func (q *bf16Queries) close() error {
 	if q.done != nil {
 		q.stop()

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -38,7 +39,7 @@ func needBF16(t *testing.T) {
 	}
 }
 
-// ask returns the answer to a query.
+// ask returns what a batch of one query finds.
 func ask(t *testing.T, x *Index, q Query) []Hit {
 	t.Helper()
 	r := x.Batch(t.Context(), []Query{q})
@@ -119,18 +120,18 @@ func TestRenewKeepsPrecision(t *testing.T) {
 	before := ask(t, x, query)
 	worst := x.Image(before[10].Index).ID
 	try.Do(t, data.Amend(t.Context(), x.Info().Data, "test", data.Change{Removed: []string{worst}}, nil))
-	r := try.Get(Renew(t.Context(), x))(t)
-	try.Do(t, x.Close())
-	after := ask(t, r.Index, query)
+	next, _, err := Renew(t.Context(), x)
+	try.Do(t, errors.Join(err, x.Close()))
+	after := ask(t, next, query)
 	for i := range 10 {
 		if after[i].Score != before[i].Score {
 			t.Errorf("hit %d: %v, before %v", i, after[i], before[i])
 		}
 	}
-	if p := r.Index.Info().Query; p.Name != "bf16" {
+	if p := next.Info().Query; p.Name != "bf16" {
 		t.Errorf("%+v", p)
 	}
-	try.Do(t, r.Index.Close())
+	try.Do(t, next.Close())
 }
 
 // A choice that takes long goes on while queries are answered, and tells its outcome; an index can be closed before.

@@ -14,21 +14,19 @@ type Hit struct {
 	Score float64 `json:"score"`
 }
 
-// Answer is the outcome of a query.
+// Answer is the result of a query.
 type Answer struct {
-	Hits   []Hit // at most k, best first
-	Scored int   // candidates that the last pass scored: all, or the shortlist
-	// of the match of a query of the split, from 0; -1 for a text that is typed, and where the shortlist lacks the
-	// match
-	Rank    int
+	Hits    []Hit         // at most k, best first
+	Scored  int           // candidates that the last pass scored: all, or the shortlist
+	Rank    int           // of the match, from 0; -1 for a typed text, or if the shortlist lacks the match
 	Unknown []string      // words of a text query that the vocabulary lacks; they were searched as <unk>
 	Took    time.Duration // from the query to the answer
 }
 
-// UnknownError is a text query none of whose words is in the vocabulary, or that has no words.
+// UnknownError means that a text query has no words, or none that the vocabulary knows.
 type UnknownError struct {
 	Query string
-	Words []string // the unknown words; empty if there are none at all
+	Words []string // the unknown words; empty if the query has none
 }
 
 // Error implements error.
@@ -40,7 +38,7 @@ func (e *UnknownError) Error() string {
 		"common words", e.Query, strings.Join(e.Words, ", "))
 }
 
-// QueryError is a text query that a network cannot be asked, such as one of too many words.
+// QueryError means that an index cannot answer a query, such as one of too many words.
 type QueryError struct{ text string }
 
 // Error implements error.
@@ -48,18 +46,16 @@ func (e *QueryError) Error() string { return e.text }
 
 const defaultK = 10
 
-// Text ranks images for a caption, which is tokenised as the captions of the training. k < 1 is 10; k beyond the number
-// of images is all. A query of unknown words only is an *UnknownError, one that the network cannot be asked a
-// *QueryError.
+// Text ranks images for a caption, which is tokenised like the captions of the training. A k below 1 is 10, a k above
+// the number of images is all. A query whose words are all unknown is an *UnknownError, a query that the index cannot
+// answer a *QueryError.
 func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	start := time.Now()
-	q, err := x.Tokenise(Query{Text: query, K: k})
+	q, err := x.Tokenise(Query{Text: query})
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := x.answer(ctx, k, q.probe)
-	a.Took = time.Since(start)
-	return a, err
+	return x.answer(ctx, start, k, q.probe)
 }
 
 // OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is the rank of the best of its own captions.
@@ -68,14 +64,12 @@ func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
 		own: func(c int) bool { return x.split.ImageOf(c) == i }})
 }
 
-// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: the
-// words of evaluation.
+// OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the same words as in evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
 	return x.ofSplit(ctx, k, "caption", x.split.NumCaptions(), &probe{caption: true, number: c,
 		own: func(i int) bool { return x.split.ImageOf(c) == i }})
 }
 
-// ofSplit answers one of n queries of the split.
 func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *probe) (Answer, error) {
 	if err := needs(x.split, AllQueries); err != nil {
 		return Answer{}, err
@@ -83,12 +77,12 @@ func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *probe
 	if q.number < 0 || q.number >= n {
 		return Answer{}, fmt.Errorf("%s %d of %d", what, q.number, n)
 	}
-	return x.answer(ctx, k, q)
+	return x.answer(ctx, time.Now(), k, q)
 }
 
-// answer scores the candidates, in two passes where there is a shortlist, and keeps the best k.
-func (x *Index) answer(ctx context.Context, k int, q *probe) (a Answer, err error) {
-	start, n := time.Now(), x.split.NumCaptions()
+// answer scores the candidates, in two passes with a shortlist, and keeps the best k.
+func (x *Index) answer(ctx context.Context, start time.Time, k int, q *probe) (a Answer, err error) {
+	n := x.split.NumCaptions()
 	if q.forImages() {
 		n = x.split.NumImages()
 	}
@@ -134,7 +128,7 @@ func (x *Index) answer(ctx context.Context, k int, q *probe) (a Answer, err erro
 	return a, nil
 }
 
-// meanOf divides sums of n scores, of members of an ensemble.
+// meanOf divides sums of the scores of n members.
 func meanOf(sums []float64, n int) {
 	if n > 1 {
 		for j := range sums {
@@ -143,7 +137,7 @@ func meanOf(sums []float64, n int) {
 	}
 }
 
-// unknown returns the words of a query that a vocabulary lacks; it is an error when one lacks all that are more than
+// unknown returns the words of a query that a vocabulary lacks. It is an error if a vocabulary has no word of it but
 // punctuation.
 func (x *Index) unknown(query string) (all []string, err error) {
 	seen := map[string]bool{}
@@ -162,7 +156,6 @@ func (x *Index) unknown(query string) (all []string, err error) {
 	return all, nil
 }
 
-// anyWord reports whether a word has a letter or a digit.
 func anyWord(words []string) bool {
 	for _, w := range words {
 		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {

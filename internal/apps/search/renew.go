@@ -9,7 +9,7 @@ import (
 	"vsetrain/data"
 )
 
-// lease is held by all that use a thing, and closes it when the last of them leaves.
+// lease counts the users of a resource and closes it when the last one leaves.
 type lease struct {
 	mu    sync.Mutex
 	users int
@@ -18,7 +18,7 @@ type lease struct {
 
 func newLease(done func() error) *lease { return &lease{users: 1, close: done} }
 
-// join adds a user; the caller is one.
+// join adds a user; the caller already is one.
 func (l *lease) join() *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,19 +35,14 @@ func (l *lease) leave() error {
 	return l.close()
 }
 
-// Renewal is what Renew did.
-type Renewal struct {
-	Index    *Index // the one that was renewed where nothing has changed
-	Embedded int    // images that the network embedded; the embeddings of the others were taken over
-}
-
-// Renew opens the split of an index as its files are now, beside the index, which goes on answering and is to be closed
-// when it is needed no more. Embedders are shared, keep the embeddings of images whose features are the same, and embed
-// the others one by one, between the queries. Networks that score pairs are opened anew, and encode all images.
-func Renew(ctx context.Context, x *Index) (r Renewal, err error) {
+// Renew opens the split of x again as its files are now, and returns the new index and how many images it embedded. If
+// nothing has changed, it returns x. Otherwise x still answers, and the caller closes it when it is not needed. Both
+// share their embedders, which keep the embeddings of images with the same features and embed the others one by one,
+// between queries. Networks that score pairs are opened again and encode all images.
+func Renew(ctx context.Context, x *Index) (next *Index, embedded int, err error) {
 	n := &Index{opt: x.opt, pool: x.pool, poolLease: x.poolLease.join()}
 	defer func() {
-		if err != nil || r.Index == x {
+		if next != n {
 			err = errors.Join(err, n.Close())
 		}
 	}()
@@ -58,12 +53,12 @@ func Renew(ctx context.Context, x *Index) (r Renewal, err error) {
 	for i, old := range x.all() {
 		var m member
 		if e, ok := old.(*embedder); ok {
-			m, err = e.renew(ctx, &n.opt, &r.Embedded)
+			m, err = e.renew(ctx, &n.opt, &embedded)
 		} else {
 			m, err = openMember(&n.opt, n.pool, checkpoints[i])
 		}
 		if err != nil {
-			return r, err
+			return nil, 0, err
 		}
 		if i < len(x.members) {
 			n.members = append(n.members, m)
@@ -72,26 +67,24 @@ func Renew(ctx context.Context, x *Index) (r Renewal, err error) {
 		}
 	}
 	if err := agree(n); err != nil {
-		return r, err
+		return nil, 0, err
 	}
 	same, err := sameSplits(x.split, n.split)
+	if same {
+		return x, embedded, nil
+	}
+	if err == nil && n.split.Regions() > 0 {
+		if err = n.Prepare(ctx, TextQueries); err == nil {
+			err = pack(ctx, n)
+		}
+	}
 	if err != nil {
-		return r, err
+		return nil, 0, err
 	}
-	if r.Index = n; same {
-		r.Index = x
-		return r, nil
-	}
-	if n.split.Regions() == 0 {
-		return r, nil
-	}
-	if err := n.Prepare(ctx, TextQueries); err != nil {
-		return r, err
-	}
-	return r, packed(ctx, n)
+	return n, embedded, nil
 }
 
-// sameSplits reports whether a split that was opened again is what it was.
+// sameSplits reports whether a split has not changed since it was opened.
 func sameSplits(s, t *data.Split) (bool, error) {
 	if s.Regions() == 0 || t.Regions() == 0 || s.NumImages() != t.NumImages() || data.Digest(s) != data.Digest(t) ||
 		!slices.Equal(data.ImageIDs(s), data.ImageIDs(t)) {
@@ -106,7 +99,7 @@ func sameSplits(s, t *data.Split) (bool, error) {
 	return true, err
 }
 
-// renew is the embedder with the split as its files are now.
+// renew returns the embedder with the split as its files are now.
 func (m *embedder) renew(ctx context.Context, o *Options, embedded *int) (*embedder, error) {
 	r := o.trained("")
 	t, err := r.Again(m.Network)

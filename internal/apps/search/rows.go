@@ -6,15 +6,21 @@ import (
 	"fmt"
 
 	"vsetrain/batch"
+	"vsetrain/internal/run/pretrained"
 )
 
-// NoEmbeddingError says why captions and images have no embedding here.
+// NoEmbeddingError says why captions and images have no embedding.
 type NoEmbeddingError struct{ text string }
 
 // Error implements error.
 func (e *NoEmbeddingError) Error() string { return e.text }
 
-// single returns the only member, an embedder.
+func noEmbedding(t *pretrained.Network) error {
+	return &NoEmbeddingError{fmt.Sprintf("%s: network %s scores pairs of an image and a caption, so neither has an "+
+		"embedding; expected an embedder (%s)", t.Name, t.Model.Options.Network, embedders())}
+}
+
+// single returns the only member if it is an embedder, otherwise a *NoEmbeddingError.
 func (x *Index) single() (*embedder, error) {
 	if len(x.members) > 1 {
 		return nil, &NoEmbeddingError{fmt.Sprintf("an ensemble of %d networks has no common embedding; open one of "+
@@ -23,12 +29,10 @@ func (x *Index) single() (*embedder, error) {
 	if e, ok := x.members[0].(*embedder); ok {
 		return e, nil
 	}
-	m := x.members[0].common()
-	return nil, &NoEmbeddingError{fmt.Sprintf("%s: network %s scores pairs of an image and a caption, so neither has "+
-		"an embedding; expected an embedder (%s)", m.Name, m.Model.Options.Network, embedders())}
+	return nil, noEmbedding(x.members[0].common().Network)
 }
 
-// Dims are the sizes of what an embedder takes and gives.
+// Dims are the sizes of the inputs and outputs of an embedder.
 type Dims struct {
 	Embedding int // values of an embedding
 	Regions   int // of an image
@@ -45,8 +49,8 @@ func (x *Index) Dims() (Dims, error) {
 	return Dims{Embedding: e.dim, Regions: d.Regions, Feature: d.Feature}, nil
 }
 
-// CaptionRows embeds captions: [len(captions), E], and the words of each that the vocabulary lacks. A caption of
-// unknown words only is an *UnknownError, one that the network cannot be asked a *QueryError.
+// CaptionRows embeds captions, [len(captions), E], and returns the words of each that the vocabulary lacks. It returns
+// the same errors as Text.
 func (x *Index) CaptionRows(ctx context.Context, captions []string) (rows []float32, unknown [][]string, err error) {
 	e, err := x.single()
 	if err != nil {
@@ -55,12 +59,11 @@ func (x *Index) CaptionRows(ctx context.Context, captions []string) (rows []floa
 	ids := make([][]int32, len(captions))
 	unknown = make([][]string, len(captions))
 	for i, c := range captions {
-		if unknown[i], err = x.unknown(c); err != nil {
+		p, err := x.tokenise(c)
+		if err != nil {
 			return nil, nil, err
 		}
-		if ids[i], err = e.words(c); err != nil {
-			return nil, nil, err
-		}
+		ids[i], unknown[i] = p.words[e.encoder], p.unknown
 	}
 	if rows, err = e.encode(ctx, ids); err == nil {
 		err = finite("caption", rows, e.dim)
@@ -68,7 +71,7 @@ func (x *Index) CaptionRows(ctx context.Context, captions []string) (rows []floa
 	return rows, unknown, err
 }
 
-// ImageRows embeds images that are not of the split, features [N, Regions·Feature]: [N, E].
+// ImageRows embeds images outside the split, given as features [N, Regions·Feature]: [N, E].
 func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, error) {
 	e, err := x.single()
 	if err != nil {
@@ -83,7 +86,7 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 	rows := make([]float32, n*e.dim)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range n { // one graph; other numbers of images would each be compiled
+	for i := range n { // one at a time: each number of images would need a graph
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -99,10 +102,10 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 	return rows, nil
 }
 
-// PrepareBatches does now what the first calls of Batch would wait for: it encodes the images, brings them into the
-// layout of the products, and compiles the graphs of captions of usual lengths for the numbers of captions that are
-// embedded together. The largest of them runs, which takes the memory of all from the system. Where the precision of
-// queries is left to it, it chooses that first.
+// PrepareBatches does the work that the first calls of Batch would wait for: it encodes the images, brings them into
+// the layout of the products, and compiles the graphs of captions of usual lengths for the numbers of captions that are
+// embedded together. It runs the largest, which allocates the memory for all. With precision auto, it first chooses the
+// precision of queries.
 func (x *Index) PrepareBatches(ctx context.Context) error {
 	choosePrecision(x)
 	for _, m := range x.all() {
@@ -115,30 +118,23 @@ func (x *Index) PrepareBatches(ctx context.Context) error {
 			return err
 		}
 	}
-	return packed(ctx, x)
+	return pack(ctx, x)
 }
 
-// packed brings the embeddings of the images of an index into the layout of the products, where there are any.
-func packed(ctx context.Context, x *Index) error {
+// pack brings the embeddings of the images into the layout of the products, if scores are dot products.
+func pack(ctx context.Context, x *Index) error {
 	members, together := x.dotProducts()
 	if !together {
 		return nil
 	}
-	images := make([][]float32, len(members))
-	for i, m := range members {
-		var err error
-		if images[i], err = m.imageRows(ctx); err != nil {
-			return err
-		}
-	}
 	x.batching.Lock()
 	defer x.batching.Unlock()
-	return x.packImages(images)
+	return x.packImages(ctx, members)
 }
 
 func compileBatches(encode func(ids [][]int32) ([]float32, error)) error {
 	const longest = 32
-	full := make([][]int32, MaxBatch) // takes the memory of all
+	full := make([][]int32, MaxBatch) // allocates the memory for all
 	for i := range full {
 		full[i] = make([]int32, longest)
 	}
@@ -160,10 +156,10 @@ func compileBatches(encode func(ids [][]int32) ([]float32, error)) error {
 	return nil
 }
 
-// Refused reports whether an error lies in the query, not in the network or the machine.
+// Refused reports whether the query caused an error, not the network or the machine.
 func Refused(err error) bool {
-	var unknown *UnknownError
-	var query *QueryError
-	var none *NoEmbeddingError
-	return errors.As(err, &unknown) || errors.As(err, &query) || errors.As(err, &none)
+	_, unknown := errors.AsType[*UnknownError](err)
+	_, query := errors.AsType[*QueryError](err)
+	_, none := errors.AsType[*NoEmbeddingError](err)
+	return unknown || query || none
 }

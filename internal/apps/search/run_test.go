@@ -2,10 +2,8 @@ package search
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,11 +65,7 @@ func TestRunsAgreeWithTheirMatrix(t *testing.T) {
 			near := func(what string, a Answer, err error, want func(int) float64) {
 				t.Helper()
 				try.Do(t, err)
-				for _, h := range a.Hits {
-					if d := math.Abs(h.Score - want(h.Index)); !(d <= 1e-6) {
-						t.Fatalf("%s: candidate %d has score %v, want %v", what, h.Index, h.Score, want(h.Index))
-					}
-				}
+				checkHits(t, what, a.Hits, a.Scored, want, 1e-6)
 			}
 			for c := range m {
 				column := func(i int) float64 { return s.At(i, c) }
@@ -101,12 +95,6 @@ func TestMembersOfOtherData(t *testing.T) {
 	embedder := func(m *models.Options) {}
 	a, b := trainRun(t, makeWorld(t, 1), embedder), trainRun(t, makeWorld(t, 2), embedder)
 	for _, o := range []Options{{Checkpoints: []string{a, b}}, {Checkpoints: []string{a}, Shortlist: b}} {
-		if x, err := Open(o); err == nil ||
-			!strings.Contains(err.Error(), "an ensemble needs the same images and captions") {
-			t.Errorf("%v", err)
-			if x != nil {
-				x.Close()
-			}
-		}
+		try.Refuses(Open(o))(t, "an ensemble needs the same images and captions")
 	}
 }

@@ -25,10 +25,9 @@ type orderedCaptions struct {
 	capacity int     // words of the longest tileCaptions captions
 }
 
-// Tiles: pairs that are scored in one run of the network.
+// Sides of a tile of pairs, which the network scores in one run.
 const tileImages, tileCaptions = 64, 64
 
-// imageSet returns all images, encoded.
 func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
 	return s.images.get(s.encoder, func() (set *models.EncodedSet, err error) {
 		err = s.cached(ctx, imageSide, func() ([]safetensors.Tensor, error) {
@@ -45,7 +44,6 @@ func (s *scorer) imageSet(ctx context.Context) (*models.EncodedSet, error) {
 	})
 }
 
-// captionSet returns all captions, encoded.
 func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 	return s.captions.get(s.encoder, func() (*orderedCaptions, error) {
 		c := &orderedCaptions{}
@@ -77,19 +75,14 @@ func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 	})
 }
 
-// prepare makes the encodings that are asked for.
-func (s *scorer) prepare(ctx context.Context, images, captions, _ bool) error {
-	if images {
-		if _, err := s.imageSet(ctx); err != nil {
-			return err
-		}
+func (s *scorer) prepare(ctx context.Context, q Queries) (err error) {
+	if q&TextQueries != 0 {
+		_, err = s.imageSet(ctx)
 	}
-	if captions {
-		if _, err := s.captionSet(ctx); err != nil {
-			return err
-		}
+	if err == nil && q&ImageQueries != 0 {
+		_, err = s.captionSet(ctx)
 	}
-	return nil
+	return err
 }
 
 func (s *scorer) score(ctx context.Context, dst []float64, q *probe, of []int32) error {
@@ -106,7 +99,7 @@ func (s *scorer) score(ctx context.Context, dst []float64, q *probe, of []int32)
 		return s.withImage(ctx, dst, images, q.number, all, of)
 	}
 	p := q.picture
-	if p == nil { // the other images need not be encoded for it
+	if p == nil { // the other images need not be encoded
 		image, err := s.readImage(q.number)
 		if err != nil {
 			return err
@@ -149,7 +142,6 @@ func (s *scorer) scoreImages(ctx context.Context, dst []float64, q *probe, of []
 	return s.withCaption(ctx, dst, images, typed, of)
 }
 
-// withCaption scores images with a set of one caption.
 func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *models.EncodedSet, of []int32) error {
 	if of != nil {
 		images = images.Pick(of)
@@ -171,7 +163,6 @@ func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *mode
 	return nil
 }
 
-// withImage scores captions with image i of a set.
 func (s *scorer) withImage(ctx context.Context, dst []float64, images *models.EncodedSet, i int, all *orderedCaptions,
 	of []int32) error {
 	captions, to, capacity := all.EncodedSet, all.order, all.capacity // to: index in dst

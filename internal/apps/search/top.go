@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// before is the order of evaluation: higher scores first, and of equal ones the larger index.
+// before is the order of evaluation: higher scores first; of equal scores, the larger index first.
 func before(a, b Hit) int {
 	switch {
 	case a.Score > b.Score:
@@ -16,7 +16,7 @@ func before(a, b Hit) int {
 	return b.Index - a.Index
 }
 
-// top returns the k best candidates, best first. of names the candidates of the scores; nil is 0, 1, 2, …
+// top returns the k best candidates, the best first. of lists the candidates of the scores; nil is 0, 1, 2, …
 func top(scores []float64, of []int32, k int) ([]Hit, error) {
 	k = min(k, len(scores))
 	best := make([]Hit, 0, 2*k+64) // sorted and cut to k when it is full
@@ -48,8 +48,7 @@ func top(scores []float64, of []int32, k int) ([]Hit, error) {
 	return slices.Clip(best), nil
 }
 
-// rankOf returns how many of the scored candidates come before the best of those that match, from 0; -1 if none
-// matches.
+// rankOf returns how many of the scored candidates come before the best match, or -1 if none matches.
 func rankOf(scores []float64, of []int32, match func(index int) bool) int {
 	hit := func(j int) Hit {
 		if of != nil {

@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/apps/search"
 )
 
-// batcher answers queries of one split. While it answers some, others gather; they are answered together next.
+// batcher answers the queries of one split. Queries that arrive while it answers others are answered together next.
 type batcher struct {
 	searcher Searcher
 	window   time.Duration
@@ -18,21 +18,19 @@ type batcher struct {
 	counters *counters
 	overload *overload
 	costs    costs
-	most     atomic.Int32  // how many queries may wait while there is too much to do
-	expected int           // queries of the clients that asked before
-	took     time.Duration // what answering them took
+	most     atomic.Int32  // how many queries may wait during an overload
+	expected int           // queries expected from the clients of the last batch
+	took     time.Duration // by the last batch
 	done     sync.WaitGroup
 }
 
-// asked is a query that waits for its answer.
 type asked struct {
 	search.Query
 	ctx    context.Context
 	since  time.Time
-	answer chan search.Result // of one element, so that nobody has to wait for a request that has gone
+	answer chan search.Result // has room for one, so that the loop never waits for a request that has gone
 }
 
-// newBatcher starts a batcher; room is how many queries may wait.
 func newBatcher(s Searcher, window time.Duration, room int, c *counters, o *overload) *batcher {
 	b := &batcher{searcher: s, window: window, queue: make(chan *asked, room), counters: c, overload: o}
 	b.most.Store(search.MaxBatch)
@@ -46,8 +44,8 @@ func (b *batcher) close() {
 	b.done.Wait()
 }
 
-// ask returns the answer to a query, or the error of the context. The query is tokenised here, by its own goroutine:
-// what the loop does, all others wait for.
+// ask returns the answer to a query, or the error of the context. It tokenises the query on the goroutine of the
+// request, because all queries wait for the loop.
 func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error) {
 	q, err := b.searcher.Tokenise(q)
 	if err != nil {
@@ -80,17 +78,16 @@ func (b *batcher) loop() {
 	}
 }
 
-// gather adds to the first query those that wait already, and those that come while the window is open, until there are
-// as many as were answered together before and came meanwhile: clients that ask again and again. A query that is alone,
-// as the one before was, waits for nobody. Where few of them wait already, the others have their answers and are about
-// to ask again. Who comes too late waits for two batches, so the window is open for half the time of one then, at most
-// four times as long.
+// gather adds to the first query the waiting ones, and the ones that come within the window, until there are as many as
+// expected: clients tend to ask again after an answer. A single query after a single query does not wait. If less than
+// a quarter of the expected queries wait, the other clients are about to ask again. A late query would wait for two
+// batches, so the window is then half the time of a batch, at most four times as long as usual.
 func (b *batcher) gather(first *asked) []*asked {
 	batch, window := []*asked{first}, b.window
 	if 4*(1+len(b.queue)) < b.expected && window > 0 {
 		window = min(max(window, b.took/2), 4*window)
 	}
-	var closed <-chan time.Time // nil until somebody waits
+	var closed <-chan time.Time // nil until the loop waits
 	for len(batch) < search.MaxBatch {
 		select {
 		case a, ok := <-b.queue:
@@ -120,7 +117,6 @@ func (b *batcher) gather(first *asked) []*asked {
 	return batch
 }
 
-// answer answers queries whose requests still wait.
 func (b *batcher) answer(batch []*asked) {
 	var waiting []*asked
 	var queries []search.Query
@@ -150,7 +146,7 @@ func (b *batcher) answer(batch []*asked) {
 	}
 }
 
-// results answers queries. Nothing ends a batch before its time: other requests wait for it too.
+// results answers queries. The end of one request does not cancel the batch.
 func (b *batcher) results(queries []search.Query) (results []search.Result) {
 	defer func() {
 		if e := recover(); e != nil {

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
-	"vsetrain/internal/system/bind"
 	"vsetrain/lab/try"
 	"vsetrain/models"
 )
@@ -41,24 +39,8 @@ func BenchmarkTwentyInParallel(b *testing.B) {
 // twentyInParallel measures the answers about an index of some images.
 func twentyInParallel(b *testing.B, x *search.Index, images int) {
 	const clients, each = 20, 100
-	l := try.Get(bind.Listen("127.0.0.1:0"))(b)
-	s := try.Get(New(Options{Splits: []string{"test"}, Window: 2 * time.Millisecond}))(b)
-	ctx, stop := context.WithCancel(b.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- s.Serve(ctx, l, func(context.Context) (Opened, error) {
-			return Opened{Searchers: map[string]Searcher{"test": x}}, nil
-		})
-	}()
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			b.Error(err)
-		}
-	}()
-	for s.health() != "ready" {
-		time.Sleep(time.Millisecond)
-	}
+	s, url, stop := started(b, Options{Window: 2 * time.Millisecond}, x)
+	defer stop()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	for b.Loop() {
 		took, queries := make([][]time.Duration, clients), atomic.Int64{}
@@ -68,8 +50,7 @@ func twentyInParallel(b *testing.B, x *search.Index, images int) {
 				for range each {
 					body := fmt.Sprintf(`{"query":%q,"k":10}`, x.Caption(int(queries.Add(1)*7)%(5*images)))
 					start := time.Now()
-					r, err := client.Post("http://"+l.Addr().String()+"/v1/search", "application/json",
-						strings.NewReader(body))
+					r, err := client.Post(url+"/v1/search", "application/json", strings.NewReader(body))
 					if err != nil {
 						b.Error(err)
 						return

@@ -24,27 +24,26 @@ type counters struct {
 	reloaded int64
 }
 
-// counted tells requests apart.
 type counted struct {
 	route  string
 	status int
 }
 
-// bounds are the bounds of the histogram of times, in seconds.
+// bounds are the upper bounds of the histogram of times, in seconds.
 var bounds = []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 
 func newCounters() *counters {
 	return &counters{requests: map[counted]int64{}, seconds: make([]int64, len(bounds)+1)}
 }
 
-// add changes some of the counters.
+// add changes counters while it holds their lock.
 func (c *counters) add(change func()) {
 	c.Lock()
 	defer c.Unlock()
 	change()
 }
 
-// end counts a request that was answered; those with timed set are in the histogram.
+// end counts an answered request; with timed, the histogram counts it too.
 func (c *counters) end(route string, status int, took time.Duration, timed bool) {
 	c.Lock()
 	defer c.Unlock()
@@ -57,7 +56,6 @@ func (c *counters) end(route string, status int, took time.Duration, timed bool)
 	}
 }
 
-// metric begins a metric.
 func metric(w io.Writer, name, kind, help string) {
 	fmt.Fprintf(w, "# HELP vsetrain_%s %s\n# TYPE vsetrain_%[1]s %[3]s\n", name, help, kind)
 }
@@ -90,8 +88,8 @@ func (c *counters) write(w io.Writer) {
 		value            int64
 	}{
 		{"requests_in_progress", "gauge", "Requests in progress.", c.inFlight},
-		{"batches_total", "counter", "Rounds of queries that were answered together.", c.batches},
-		{"queries_total", "counter", "Queries in these rounds.", c.queries},
+		{"batches_total", "counter", "Batches of queries that were answered together.", c.batches},
+		{"queries_total", "counter", "Queries in these batches.", c.queries},
 	} {
 		metric(w, m.name, m.kind, m.help)
 		fmt.Fprintf(w, "vsetrain_%s %d\n", m.name, m.value)

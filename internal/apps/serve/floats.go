@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/files/jsontext"
 )
 
-// FloatArray is numbers as a JSON list, or as a string: the bytes of float32 values, little-endian, in base64.
+// FloatArray is a JSON list of numbers, or a string: the bytes of little-endian float32 values in base64.
 type FloatArray struct {
 	Values []float32
 	packed bool // written as a string

@@ -41,7 +41,7 @@ func (s *Server) Description() []byte {
 		"paths":    paths,
 		"components": object{"schemas": schemas,
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer",
-				"description": "Asked for where the server has a token."}}},
+				"description": "Required if the server has a token."}}},
 	}, "", "  ")
 	if err != nil {
 		panic(err) // of maps and strings
@@ -49,7 +49,6 @@ func (s *Server) Description() []byte {
 	return append(b, '\n')
 }
 
-// responses describes the answers of a route.
 func (s *Server) responses(rt route, schemas object) object {
 	all := object{}
 	statuses := append([]int{http.StatusMisdirectedRequest}, rt.statuses...)
@@ -66,19 +65,19 @@ func (s *Server) responses(rt route, schemas object) object {
 	return all
 }
 
-// reference returns a reference to the schema of a struct, which it adds to schemas; of other types the schema.
+// reference adds the schema of a struct to schemas and returns a reference to it; for other types it returns the
+// schema.
 func (s *Server) reference(t reflect.Type, schemas object) object {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[FloatArray]() {
 		return s.schemaOf(t, schemas)
 	}
 	if _, done := schemas[t.Name()]; !done {
-		schemas[t.Name()] = object{} // of a type that has itself in it
+		schemas[t.Name()] = object{} // ends the recursion of a recursive type
 		schemas[t.Name()] = s.schemaOf(t, schemas)
 	}
 	return object{"$ref": "#/components/schemas/" + t.Name()}
 }
 
-// schemaOf returns the JSON Schema of a type.
 func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 	if t == reflect.TypeFor[FloatArray]() {
 		return object{"description": "Numbers, or a string: the bytes of float32 values, little-endian, in base64.",
@@ -121,7 +120,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 			o["required"] = required
 		}
 		if len(choices) > 0 {
-			// in words: from a oneOf of required fields generators of clients make types without the other fields
+			// in words: from a oneOf of required fields, client generators make types without the other fields
 			o["description"] = "Has exactly one of " + strings.Join(choices, ", ") + "."
 		}
 		return o
@@ -129,7 +128,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 	panic(fmt.Sprintf("serve: no schema of %v", t))
 }
 
-// property is the schema of a field with its tags. An optional one may be null.
+// property returns the schema of a field with its tags. An optional field may be null.
 func (s *Server) property(f reflect.StructField, optional bool, schemas object) object {
 	p := s.reference(f.Type, schemas)
 	least, most := "minimum", "maximum"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"vsetrain/internal/apps/search"
@@ -25,13 +26,13 @@ type Searcher interface {
 	Close() error
 }
 
-// Pictures computes the features of pictures: *extract.Extractor does.
+// Pictures computes the features of pictures; *extract.Extractor is one.
 type Pictures interface {
 	Picture(ctx context.Context, p *pictures.RGB) ([]float32, error)
 }
 
-// Gallery changes the images of a split. A change is on the disk when it returns; data.ErrImageExists and
-// data.ErrNoImage are told apart.
+// Gallery changes the images of a split. A change is on disk when a method returns. An id that exists is
+// data.ErrImageExists, an unknown id data.ErrNoImage.
 type Gallery interface {
 	Add(ctx context.Context, split, id string, p *pictures.RGB) error
 	Remove(ctx context.Context, split string, ids []string) error
@@ -39,45 +40,43 @@ type Gallery interface {
 
 // Opened is what a server answers from.
 type Opened struct {
-	Searchers  map[string]Searcher // of each split; the server closes those that it renewed and those it leaves
-	Pictures   Pictures            // nil takes no pictures
+	Searchers  map[string]Searcher // by split; the server closes them
+	Pictures   Pictures            // nil accepts no pictures
 	NoPictures string              // why Pictures is nil, for people
-	Gallery    Gallery             // nil changes nothing
+	Gallery    Gallery             // nil accepts no changes
 }
 
-// Options say what New serves. Splits is required; the zero value of every other field is usable.
+// Options are the options of New. Splits is required; the zero value of every other field is usable.
 type Options struct {
-	// Splits are the names of the splits that can be searched; the first is searched where a request names none.
-	Splits  []string
+	Splits  []string // that can be searched; the first is the default of requests
 	Version string   // of the program
-	Token   string   // that requests must bear; "" asks for none
-	Hosts   []string // host names under which the server may be called without a token, beside localhost and addresses
-	// Origins are the origins of pages whose scripts may ask from a browser, as https://NAME.
-	Origins []string
+	Token   string   // that requests must carry; "" needs none
+	Hosts   []string // host names that may be used without a token, in addition to localhost and IP addresses
+	Origins []string // of pages whose scripts may send requests, such as https://search.example.org
 	Limits
-	Window time.Duration // how long queries wait for others before they are answered together; 0 is not at all
+	Window time.Duration // how long queries wait to be answered together; 0 is not at all
 	Grace  time.Duration // how long Serve lets requests finish when it ends; 0 is 20 s
-	// Renew returns the Searcher of a split as its files are now, s itself where nothing has changed, and how many
-	// images it embedded. The server closes s when its last request has ended. nil reads nothing anew.
+	// Renew opens a split as its files are now and returns how many images it embedded. It returns s if nothing has
+	// changed; otherwise the server closes s after its last request. nil disables reloads.
 	Renew func(ctx context.Context, split string, s Searcher) (r Searcher, embedded int, err error)
-	Watch time.Duration // how often the files of the splits are looked at; 0 is never
-	// NewToken reads the token again at each reload; nil leaves it.
+	Watch time.Duration // interval between checks of the files of the splits; 0 is never
+	// NewToken reads the token again at each reload; nil keeps it.
 	NewToken func() (string, error)
-	Ready    func()    // is called when queries are answered; may be nil
+	Ready    func()    // is called when the server answers queries; may be nil
 	Log      io.Writer // a line for each request; nil writes none
-	JSON     bool      // lines of the log are JSON objects
+	JSON     bool      // write lines of the log as JSON objects
 }
 
-// Limits bound what a request may ask for. Zero values are taken from DefaultLimits.
+// Limits are the limits of requests. A zero value is replaced by the value of DefaultLimits.
 type Limits struct {
 	MaxK     int           // images of an answer
 	MaxItems int           // captions or images of a request for embeddings
-	MaxBody  int64         // bytes of a request for embeddings; one for images has 1 MiB at most
+	MaxBody  int64         // bytes of a request for embeddings; a search has 1 MiB at most
 	Queue    int           // requests in progress; more are refused with status 429
 	Timeout  time.Duration // of a request
 }
 
-// DefaultLimits returns the limits of the command.
+// DefaultLimits returns the default limits of the command.
 func DefaultLimits() Limits {
 	return Limits{MaxK: 1000, MaxItems: 64, MaxBody: 8 << 20, Queue: 128, Timeout: 30 * time.Second}
 }
@@ -90,10 +89,8 @@ func (o *Options) Validate() error {
 		return errors.New("--split: expected the name of a split, such as test")
 	}
 	for i, s := range o.Splits {
-		for _, other := range o.Splits[:i] {
-			if s == "" || s == other {
-				return fmt.Errorf("--split: %q is empty or named twice", s)
-			}
+		if s == "" || slices.Contains(o.Splits[:i], s) {
+			return fmt.Errorf("--split: %q is empty or named twice", s)
 		}
 	}
 	for _, n := range []struct {
@@ -114,7 +111,6 @@ func (o *Options) Validate() error {
 	return cmp.Or(web.CheckOrigins(o.Origins), web.CheckHosts(o.Hosts), web.CheckToken(o.Token))
 }
 
-// setDefaults fills in zero values.
 func (o *Options) setDefaults() {
 	d := DefaultLimits()
 	o.MaxK = cmp.Or(o.MaxK, d.MaxK)

@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// overload says whether more is asked than can be answered: the queue was full, and since then somebody was refused in
-// each second. Meanwhile fewer queries may wait, and none for long, so that those which are let in are answered about
-// as soon as at other times; a burst that the queue holds is none.
-type overload struct{ refused atomic.Int64 } // when somebody was, in nanoseconds since 1970
+// overload tells whether requests arrive faster than they are answered: the queue was full, and since then a request
+// was refused at least every second. During an overload fewer queries may wait, and none for long, so that admitted
+// queries are answered nearly as fast as usual. A burst that fits into the queue is no overload.
+type overload struct{ refused atomic.Int64 } // time of the last refusal, in nanoseconds since 1970
 
-// calm is how long nobody must be refused for the overload to be over.
+// calm is the time without a refusal that ends an overload.
 const calm = time.Second
 
 func (o *overload) lasts() bool { return time.Now().UnixNano()-o.refused.Load() < int64(calm) }
 
-// refuse notes that somebody is refused, and returns what he is told.
-func (o *overload) refuse(told error) error {
+// refuse notes a refusal and returns its error.
+func (o *overload) refuse(err error) error {
 	o.refused.Store(time.Now().UnixNano())
-	return told
+	return err
 }
 
-// costs follow what it takes to answer n queries together, a + b n: a least-squares line in which older batches count
-// less and less.
+// costs estimates the time to answer n queries together as a + b n, by least squares with decaying weights.
 type costs struct {
 	weight, n, t, nn, nt float64
 	last                 int     // what twice returned
@@ -38,8 +37,8 @@ func (c *costs) add(n, t float64) {
 	c.weight, c.n, c.t, c.nn, c.nt = c.weight+1, c.n+n, c.t+t, c.nn+n*n, c.nt+n*t
 }
 
-// twice is how many queries are answered together in twice the time of one, from 2 to most. Where all batches had about
-// the same size nobody can tell, and it stays what it was.
+// twice returns how many queries are answered together in twice the time of one, from 2 to most. If all batches had
+// about the same size, this is unknown, and twice returns the same as before.
 func (c *costs) twice(most int) int {
 	n, t := c.n/c.weight, c.t/c.weight
 	spread := c.nn/c.weight - n*n
@@ -56,6 +55,6 @@ func (c *costs) twice(most int) int {
 	return c.last
 }
 
-// patience is how long a query may wait while there is too much to do: as long as the one that is let in last does, and
-// half as long again. It is 0 where nothing is known.
+// patience returns how long a query may wait during an overload: one and a half times as long as the last admitted
+// query is expected to wait; 0 is unknown.
 func (c *costs) patience() time.Duration { return time.Duration(1.5 * c.took * float64(time.Second)) }

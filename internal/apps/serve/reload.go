@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ import (
 	"vsetrain/internal/files/pictures"
 )
 
-// served is an index that answers. It stays open as long as requests use it.
+// served is an index that answers. It stays open while requests use it.
 type served struct {
 	searcher Searcher
 	batcher  *batcher
@@ -27,13 +26,12 @@ type served struct {
 }
 
 func (r *ready) index(x Searcher, version int) *served {
-	b := newBatcher(x, r.opt.Window, r.opt.Queue, r.counters, r.overload)
+	b := newBatcher(x, r.opt.Window, r.opt.Queue, r.counters, &r.overload)
 	v := &served{searcher: x, batcher: b, version: version, since: time.Now()}
 	v.users.Add(1)
 	return v
 }
 
-// close waits for the last request and closes the index.
 func (v *served) close() error {
 	v.users.Wait()
 	v.batcher.close()
@@ -54,7 +52,7 @@ func (h *shelf) take() *served {
 	return h.now
 }
 
-// put makes another index answer and returns the earlier one, which is to be closed.
+// put replaces the index and returns the earlier one, which the caller closes.
 func (h *shelf) put(v *served) *served {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +62,6 @@ func (h *shelf) put(v *served) *served {
 	return old
 }
 
-// close waits for the reload that runs and closes all indexes.
 func (r *ready) close() error {
 	r.reloads.wait()
 	var errs []error
@@ -75,12 +72,12 @@ func (r *ready) close() error {
 	return errors.Join(errs...)
 }
 
-// reloads runs one reload at a time. Those who ask while one runs share the next, which begins after they asked: so two
-// indexes of a split are in memory at most, and a reload waits until the earlier one is closed.
+// reloads runs one reload at a time. Requests that arrive during a reload share the next one. A reload waits until the
+// earlier index is closed, so at most two indexes of a split are in memory.
 type reloads struct {
-	mu      sync.Mutex // of the next
+	mu      sync.Mutex // guards next
 	running sync.Mutex
-	next    *reloading // that has not begun
+	next    *reloading // has not begun
 	all     sync.WaitGroup
 	closing sync.WaitGroup // earlier indexes whose last requests have not ended
 }
@@ -91,7 +88,7 @@ type reloading struct {
 	err    error
 }
 
-// join returns the next reload, which the first that asks for it runs.
+// join returns the next reload and starts it if the caller is the first.
 func (r *reloads) join(run func(*reloading)) *reloading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +101,7 @@ func (r *reloads) join(run func(*reloading)) *reloading {
 		r.running.Lock()
 		defer r.running.Unlock()
 		r.mu.Lock()
-		r.next = nil // it begins: who asks from now on shares another
+		r.next = nil // it begins, so later requests share another one
 		r.mu.Unlock()
 		run(l)
 		close(l.done)
@@ -117,11 +114,10 @@ func (r *reloads) wait() {
 	r.closing.Wait()
 }
 
-// errNotReloaded is a reload that a server does not do.
 var errNotReloaded = unprocessable("this server does not reload")
 
-// Reload reads the splits and the token of a server anew and returns when they are served. Until then, and where
-// something cannot be read, the earlier ones are. An error of ctx ends the waiting and not the reload.
+// Reload reads the splits and the token of a server again and returns when they are in use. Until then, and if they
+// cannot be read, the earlier ones are used. The end of ctx ends the waiting, but not the reload.
 func Reload(ctx context.Context, s *Server) (ReloadAnswer, error) {
 	r := s.ready.Load()
 	if r == nil {
@@ -130,7 +126,6 @@ func Reload(ctx context.Context, s *Server) (ReloadAnswer, error) {
 	return r.reload(ctx)
 }
 
-// reload is Reload.
 func (r *ready) reload(ctx context.Context) (ReloadAnswer, error) {
 	if r.opt.Renew == nil {
 		return ReloadAnswer{}, errNotReloaded
@@ -144,7 +139,6 @@ func (r *ready) reload(ctx context.Context) (ReloadAnswer, error) {
 	}
 }
 
-// renew does a reload.
 func (r *ready) renew(l *reloading) {
 	r.reloads.closing.Wait()
 	start := time.Now()
@@ -174,14 +168,14 @@ func (r *ready) renew(l *reloading) {
 	}
 }
 
-// renewToken reads the token anew. A server that has one keeps asking for one.
+// renewToken reads the token again. A server that needs a token keeps needing one.
 func (r *ready) renewToken() error {
 	token, err := r.opt.NewToken()
 	if err == nil {
 		err = web.CheckToken(token)
 	}
 	if err == nil && token == "" && *r.token.Load() != "" {
-		err = errors.New("the token is empty now; the earlier one stays")
+		err = errors.New("the token is empty now; the earlier one stays in use")
 	}
 	if err == nil {
 		r.token.Store(&token)
@@ -189,7 +183,7 @@ func (r *ready) renewToken() error {
 	return err
 }
 
-// renewSplit reads a split anew and puts it into its place.
+// renewSplit reads a split again and replaces its index.
 func (r *ready) renewSplit(h *shelf, name string) (a ReloadedSplit, err error) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -214,7 +208,7 @@ func (r *ready) renewSplit(h *shelf, name string) (a ReloadedSplit, err error) {
 	return a, nil
 }
 
-// watch reloads when the files of a split have changed, as far as their sizes and times tell.
+// watch reloads when sizes or times of the files of a split have changed.
 func (r *ready) watch(ctx context.Context) {
 	if r.opt.Watch == 0 || r.opt.Renew == nil {
 		return
@@ -230,12 +224,12 @@ func (r *ready) watch(ctx context.Context) {
 		}
 		if now := r.stamp(); now != before {
 			before = now
-			_, _ = r.reload(ctx) // the log has its error
+			_, _ = r.reload(ctx) // which logs its error
 		}
 	}
 }
 
-// stamp is sizes and times of the files of all splits.
+// stamp returns sizes and times of the files of all splits.
 func (r *ready) stamp() string {
 	var all strings.Builder
 	for _, name := range r.opt.Splits {
@@ -246,8 +240,7 @@ func (r *ready) stamp() string {
 		if err != nil {
 			fmt.Fprintln(&all, err)
 		}
-		slices.SortFunc(entries, func(a, b os.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
-		for _, e := range entries {
+		for _, e := range entries { // in order of their names
 			if i, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), name+"_") {
 				fmt.Fprintln(&all, dir, e.Name(), i.Size(), i.ModTime().UnixNano())
 			}
@@ -256,13 +249,12 @@ func (r *ready) stamp() string {
 	return all.String()
 }
 
-// reloadSplits reads the splits anew.
 func reloadSplits(c *call, _ ReloadRequest) (ReloadAnswer, error) {
 	a, err := c.ready.reload(c.Context())
 	return a, notServed(err)
 }
 
-// notServed tells who asked for a reload why it failed.
+// notServed returns the answer to a reload that failed.
 func notServed(err error) error {
 	if err == nil || errors.Is(err, errNotReloaded) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, context.Canceled) {
@@ -271,16 +263,14 @@ func notServed(err error) error {
 	return web.Errorf(http.StatusUnprocessableEntity, "not_reloaded", "%v", err)
 }
 
-// gallery returns what changes the images of a split.
 func (r *ready) gallery() (Gallery, error) {
 	if r.Gallery == nil || r.opt.Renew == nil {
 		return nil, web.Errorf(http.StatusForbidden, "read_only",
-			"this server changes no images; start it with --allow-changes")
+			"this server accepts no changes; start it with --allow-changes")
 	}
 	return r.Gallery, nil
 }
 
-// addImage adds a picture to a gallery.
 func addImage(c *call, q AddRequest) (a ChangeAnswer, err error) {
 	g, err := c.ready.gallery()
 	if err != nil {
@@ -296,7 +286,6 @@ func addImage(c *call, q AddRequest) (a ChangeAnswer, err error) {
 	return c.ready.changed(c.Context(), split)
 }
 
-// removeImages removes images from a gallery.
 func removeImages(c *call, q RemoveRequest) (a ChangeAnswer, err error) {
 	g, err := c.ready.gallery()
 	if err != nil {
@@ -309,7 +298,7 @@ func removeImages(c *call, q RemoveRequest) (a ChangeAnswer, err error) {
 	return c.ready.changed(c.Context(), split)
 }
 
-// changed returns the answer to a change that is on the disk when it is served.
+// changed reloads after a change and returns its answer.
 func (r *ready) changed(ctx context.Context, split string) (ChangeAnswer, error) {
 	a, err := r.reload(ctx)
 	if err != nil {
@@ -322,7 +311,7 @@ func (r *ready) changed(ctx context.Context, split string) (ChangeAnswer, error)
 	return ChangeAnswer{Split: split, Images: a.Splits[at].Images, Version: a.Splits[at].Version}, nil
 }
 
-// decoded decodes a picture of a request and calls use with it, for one request at a time.
+// decoded decodes a picture of a request and calls use with it. Only one request decodes at a time.
 func (r *ready) decoded(ctx context.Context, b []byte, use func(*pictures.RGB) error) error {
 	return r.decoding.Decode(ctx, b, func(p *pictures.RGB, err error) error {
 		if err != nil {
@@ -332,7 +321,6 @@ func (r *ready) decoded(ctx context.Context, b []byte, use func(*pictures.RGB) e
 	})
 }
 
-// embedPictures embeds the pictures of a request.
 func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([]float32, error) {
 	if _, err := x.searcher.Dims(); err != nil {
 		return nil, err
@@ -354,7 +342,6 @@ func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([
 	return x.searcher.ImageRows(ctx, features)
 }
 
-// writeIndex writes the metrics of what is served.
 func (r *ready) writeIndex(w io.Writer) {
 	for _, m := range []struct {
 		name, help string
@@ -363,7 +350,7 @@ func (r *ready) writeIndex(w io.Writer) {
 		{"images", "Images that are served.", func(v *served) float64 { return float64(v.searcher.Info().Images) }},
 		{"version", "Version of the index, which grows when images come or go.",
 			func(v *served) float64 { return float64(v.version) }},
-		{"age_seconds", "Seconds since this version is served.",
+		{"age_seconds", "Seconds since this version was first served.",
 			func(v *served) float64 { return time.Since(v.since).Seconds() }},
 	} {
 		metric(w, "index_"+m.name, "gauge", m.help)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,18 +62,19 @@ func (g *growing) Batch(_ context.Context, queries []search.Query) []search.Resu
 	return out
 }
 
-// started runs a server on an address and returns it; it ends with the test.
-func started(t *testing.T, o Options, opened Opened) (s *Server, url string, stop func()) {
+// started runs a server of one split on an address until stop.
+func started(t testing.TB, o Options, x Searcher) (s *Server, url string, stop func()) {
 	t.Helper()
-	l, err := bind.Listen("127.0.0.1:0")
-	try.Do(t, err)
+	l := try.Get(bind.Listen("127.0.0.1:0"))(t)
 	o.Splits = []string{"test"}
-	if s, err = New(o); err != nil {
-		t.Fatal(err)
-	}
+	s = try.Get(New(o))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, l, func(context.Context) (Opened, error) { return opened, nil }) }()
+	go func() {
+		served <- s.Serve(ctx, l, func(context.Context) (Opened, error) {
+			return Opened{Searchers: map[string]Searcher{"test": x}}, nil
+		})
+	}()
 	for s.health() != "ready" {
 		time.Sleep(time.Millisecond)
 	}
@@ -111,7 +113,7 @@ func TestReloadLosesNothing(t *testing.T) {
 			return newGrowing(n, &open, &most), 1, nil
 		}
 		return x, 0, nil
-	}}, Opened{Searchers: map[string]Searcher{"test": newGrowing(1, &open, &most)}})
+	}}, newGrowing(1, &open, &most))
 	defer stop()
 	end := make(chan struct{})
 	var clients sync.WaitGroup
@@ -152,17 +154,9 @@ func TestReloadLosesNothing(t *testing.T) {
 	if n := most.Load(); n > 2 {
 		t.Errorf("%d indexes were open at a time", n)
 	}
-	w, _ := http.Get(url + "/metrics")
-	b, _ := io.ReadAll(w.Body)
-	w.Body.Close()
-	for _, want := range []string{`vsetrain_index_images{split="test"} 21`, `vsetrain_index_version{split="test"} 21`,
-		`vsetrain_index_age_seconds{split="test"} `, `vsetrain_reloads_total{result="failed"} 0`} {
-		if !strings.Contains(string(b), want) {
-			t.Errorf("%s lacks %s", b, want)
-		}
-	}
-	if i := read[InfoAnswer](t, s, "/v1/info", do(s, "GET", "/v1/info", "")); i.Splits[0].Version != 21 ||
-		i.Splits[0].Images != 21 {
+	hasMetrics(t, s, `vsetrain_index_images{split="test"} 21`, `vsetrain_index_version{split="test"} 21`,
+		`vsetrain_index_age_seconds{split="test"} `, `vsetrain_reloads_total{result="failed"} 0`)
+	if i, _ := ask[InfoAnswer](t, s, "/v1/info", ""); i.Splits[0].Version != 21 || i.Splits[0].Images != 21 {
 		t.Errorf("%+v", i)
 	}
 	if stop(); open.Load() != 0 {
@@ -177,36 +171,30 @@ func TestReloadFails(t *testing.T) {
 	s := readyServer(t, Options{Token: token, NewToken: func() (string, error) { return token, nil },
 		Renew: func(_ context.Context, _ string, x Searcher) (Searcher, int, error) { return x, 0, fails }},
 		map[string]Searcher{"test": newGrowing(7, &open, &most)})
-	reload := func(bearer string) *http.Response {
-		return do(s, "POST", "/v1/reload", "{}", "Authorization: Bearer "+bearer)
-	}
-	if r := do(s, "POST", "/v1/reload", "{}"); r.StatusCode != 401 {
-		t.Errorf("without the token: %d", r.StatusCode)
-	}
 	const first = "0123456789abcdef"
-	if e := read[ErrorAnswer](t, s, "/v1/reload", reload(first)); e.Error.Code != "not_reloaded" ||
-		!strings.Contains(e.Error.Message, "split test: test_ids.txt: 1 ids") {
-		t.Errorf("%+v", e)
-	}
-	for _, bad := range []string{"short", ""} {
-		token = bad
-		if r := reload(first); r.StatusCode != 422 {
-			t.Errorf("token %q: %d", bad, r.StatusCode)
+	refuses := func(what, bearer string, status int, code, message string) {
+		t.Helper()
+		e, got := ask[ErrorAnswer](t, s, "/v1/reload", "{}", "Authorization: Bearer "+bearer)
+		if got != status || e.Error.Code != code || !strings.Contains(e.Error.Message, message) {
+			t.Errorf("%s: %d, %+v", what, got, e)
 		}
 	}
-	token, fails = "another token that is long"[:7]+"-0123456789", nil
-	if a := read[ReloadAnswer](t, s, "/v1/reload", reload(first)); a.Splits[0].Images != 7 || a.Splits[0].Version != 1 {
-		t.Errorf("%+v", a)
+	refuses("no token", "", 401, "unauthorized", "")
+	refuses("unreadable ids", first, 422, "not_reloaded", "split test: test_ids.txt: 1 ids")
+	for _, bad := range []string{"short", ""} {
+		token = bad
+		refuses("token "+bad, first, 422, "not_reloaded", "")
 	}
-	if r := reload(first); r.StatusCode != 401 {
-		t.Errorf("the earlier token: %d", r.StatusCode)
+	token, fails = "another-0123456789", nil
+	for _, bearer := range []string{first, token} {
+		a, status := ask[ReloadAnswer](t, s, "/v1/reload", "{}", "Authorization: Bearer "+bearer)
+		if status != 200 || a.Splits[0].Images != 7 || a.Splits[0].Version != 1 {
+			t.Errorf("%d, %+v", status, a)
+		}
 	}
-	if r := reload(token); r.StatusCode != 200 {
-		t.Errorf("the new token: %d", r.StatusCode)
-	}
+	refuses("the earlier token", first, 401, "unauthorized", "")
 	still := readyServer(t, Options{}, map[string]Searcher{"test": newGrowing(7, &open, &most)})
-	if e := read[ErrorAnswer](t, still, "/v1/reload", do(still, "POST", "/v1/reload", "{}")); e.Error.Code !=
-		"unprocessable" {
+	if e, _ := ask[ErrorAnswer](t, still, "/v1/reload", "{}"); e.Error.Code != "unprocessable" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -224,7 +212,7 @@ func TestWatch(t *testing.T) {
 		Renew: func(_ context.Context, _ string, x Searcher) (Searcher, int, error) {
 			renewed <- true
 			return x, 0, nil
-		}}, Opened{Searchers: map[string]Searcher{"test": x}})
+		}}, x)
 	defer stop()
 	select {
 	case <-renewed:
@@ -313,12 +301,11 @@ func TestPictures(t *testing.T) {
 	s := try.Get(New(o))(t)
 	x := &embedding{*newGrowing(0, &open, &most)}
 	try.Do(t, s.start(Opened{Searchers: map[string]Searcher{"test": x}, Pictures: r, Gallery: r}))
-	post := func(path, body string) *http.Response { return do(s, "POST", path, body) }
-	a := read[SearchAnswer](t, s, "/v1/search", post("/v1/search", `{"picture":`+drawn(t, 77)+`}`))
-	if len(a.Hits) != 1 || a.Hits[0].Image != 77 {
+	if a, _ := ask[SearchAnswer](t, s, "/v1/search", `{"picture":`+drawn(t, 77)+`}`); len(a.Hits) != 1 ||
+		a.Hits[0].Image != 77 {
 		t.Errorf("%+v", a)
 	}
-	e := read[EmbedAnswer](t, s, "/v1/embed", post("/v1/embed", `{"pictures":[`+drawn(t, 5)+","+drawn(t, 6)+`]}`))
+	e, _ := ask[EmbedAnswer](t, s, "/v1/embed", `{"pictures":[`+drawn(t, 5)+","+drawn(t, 6)+`]}`)
 	if len(e.Embeddings) != 2 || e.Embeddings[1].Values[0] != 6 {
 		t.Errorf("%+v", e)
 	}
@@ -342,7 +329,7 @@ func TestPictures(t *testing.T) {
 		{"/v1/search", `{"picture":` + drawn(t, 3) + `,"query":"dog"}`, 400, 1, "bad_request"},
 		{"/v1/embed", `{"captions":["dog"],"pictures":[` + drawn(t, 3) + `]}`, 400, 1, "bad_request"},
 	} {
-		w := post(c.path, c.body)
+		w := do(s, "POST", c.path, c.body)
 		if w.StatusCode != c.status || len(r.images) != c.size {
 			t.Errorf("%d, %s: %d, %d images", i, c.path, w.StatusCode, len(r.images))
 		}
@@ -354,7 +341,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("%d: %+v", i, e)
 		}
 	}
-	if i := read[InfoAnswer](t, s, "/v1/info", do(s, "GET", "/v1/info", "")); !i.Pictures || !i.Changes {
+	if i, _ := ask[InfoAnswer](t, s, "/v1/info", ""); !i.Pictures || !i.Changes {
 		t.Errorf("%+v", i)
 	}
 	if err := s.ready.Load().close(); err != nil || open.Load() != 0 {
@@ -364,12 +351,8 @@ func TestPictures(t *testing.T) {
 	plain := readyServer(t, o, map[string]Searcher{"test": x})
 	for path, body := range map[string]string{"/v1/search": `{"picture":` + drawn(t, 3) + `}`,
 		"/v1/images/add": `{"id":"a","picture":` + drawn(t, 1) + `}`, "/v1/images/remove": `{"ids":["a"]}`} {
-		want := map[string]string{"/v1/search": "--extractor FILE.onnx"}[path]
-		e := read[ErrorAnswer](t, plain, path, do(plain, "POST", path, body))
-		if want == "" {
-			want = "--allow-changes"
-		}
-		if !strings.Contains(e.Error.Message, want) {
+		want := cmp.Or(map[string]string{"/v1/search": "--extractor FILE.onnx"}[path], "--allow-changes")
+		if e, _ := ask[ErrorAnswer](t, plain, path, body); !strings.Contains(e.Error.Message, want) {
 			t.Errorf("%s: %+v", path, e)
 		}
 	}

@@ -23,27 +23,25 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// route is one operation.
 type route struct {
 	method, path string
 	name         string // operationId of the description
 	summary      string
-	open         bool // for requests without a token too
-	embeds       bool // its bodies may be large
+	open         bool // needs no token
+	embeds       bool // bodies may be large
 	request      any  // zero value of the body; nil for GET
 	answer       any  // zero value of the answer; nil where it is text
 	statuses     []int
 	handle       func(*call) error
 }
 
-// call is a request that was let in.
 type call struct {
 	*http.Request
 	writer http.ResponseWriter
 	ready  *ready // of POST
 }
 
-// post is the operation that answers a body of JSON with another.
+// post returns the operation that answers a JSON body with another.
 func post[Q, A any](s *Server, path, name, summary string, handle func(*call, Q) (A, error), more ...int) route {
 	var q Q
 	var a A
@@ -65,7 +63,6 @@ func post[Q, A any](s *Server, path, name, summary string, handle func(*call, Q)
 		}}
 }
 
-// table lists all operations.
 func (s *Server) table() []route {
 	all := []route{
 		post(s, "/v1/search", "search", "Find images for a caption or an embedding.", s.search),
@@ -73,9 +70,9 @@ func (s *Server) table() []route {
 		post(s, "/v1/reload", "reload", "Read the splits again and wait until they are served.", reloadSplits),
 		post(s, "/v1/images/add", "addImage", "Add a picture to a gallery.", addImage, 403, 409),
 		post(s, "/v1/images/remove", "removeImages", "Remove images from a gallery.", removeImages, 403, 404),
-		{method: "GET", path: "/v1/info", name: "info", summary: "Tell what is served.", answer: InfoAnswer{},
+		{method: "GET", path: "/v1/info", name: "info", summary: "Describe what is served.", answer: InfoAnswer{},
 			statuses: []int{200, 401, 503}, handle: s.info},
-		{method: "GET", path: "/healthz", name: "health", summary: "Tell whether queries are answered.", open: true,
+		{method: "GET", path: "/healthz", name: "health", summary: "Report whether queries are answered.", open: true,
 			answer: HealthAnswer{}, statuses: []int{200, 503}, handle: s.healthz},
 		{method: "GET", path: "/metrics", name: "metrics", summary: "Counters in the text format of Prometheus.",
 			statuses: []int{200, 401}, handle: s.metrics},
@@ -86,7 +83,7 @@ func (s *Server) table() []route {
 	return all
 }
 
-// or is a value of a body, or else what it is where it is left out.
+// or returns an optional value of a body or its default.
 func or[T any](given *T, otherwise T) T {
 	if given != nil {
 		return *given
@@ -124,7 +121,7 @@ func (s *Server) search(c *call, q SearchRequest) (a SearchAnswer, err error) {
 	return a, nil
 }
 
-// maxQuery bounds a query and a caption in bytes: more words than any text encoder takes.
+// maxQuery bounds a query or caption in bytes; no text encoder accepts as many words.
 const maxQuery = 16 << 10
 
 func checkText(what, text string) error {
@@ -223,7 +220,7 @@ func (s *Server) openapi(c *call) error {
 	return err
 }
 
-// decode reads the body, which is one JSON object without keys that are not known.
+// decode reads the body, which is one JSON object with known keys.
 func (c *call) decode(to any) error {
 	if kind, _, err := mime.ParseMediaType(c.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return web.Errorf(http.StatusUnsupportedMediaType, "media_type",
@@ -249,7 +246,7 @@ func (c *call) decode(to any) error {
 	return nil
 }
 
-// check returns the first value of a body that is not what its tags say, which the description tells too.
+// check returns an error for the first value of a body that violates its tags.
 func (s *Server) check(body reflect.Value) error {
 	var choices []string
 	given := 0
@@ -288,7 +285,7 @@ func (s *Server) check(body reflect.Value) error {
 	return nil
 }
 
-// bound is the value of a tag, min or max: a number, or the name of a limit.
+// bound returns the value of the tag min or max: a number, or the name of a limit.
 func (s *Server) bound(f reflect.StructField, tag string) (n int, ok bool) {
 	switch v := f.Tag.Get(tag); v {
 	case "":
@@ -306,7 +303,6 @@ func (s *Server) bound(f reflect.StructField, tag string) (n int, ok bool) {
 	}
 }
 
-// words are the values that a string may have; nil is any.
 func (s *Server) words(f reflect.StructField) []string {
 	switch all := f.Tag.Get("enum"); all {
 	case "":
@@ -318,7 +314,7 @@ func (s *Server) words(f reflect.StructField) []string {
 	}
 }
 
-// unknownKey says what to write instead of a key that a body does not have.
+// unknownKey returns the message for an unknown key of a body.
 func unknownKey(key string, body reflect.Type) string {
 	var keys []string
 	for f := range body.Fields() {

@@ -82,6 +82,31 @@ func do(h http.Handler, method, path, body string, headers ...string) *http.Resp
 	return w.Result()
 }
 
+func methodOf(path string) string {
+	if strings.HasPrefix(path, "/v1/") && path != "/v1/info" {
+		return "POST"
+	}
+	return "GET"
+}
+
+// ask sends a request and returns the answer and its status.
+func ask[T any](t *testing.T, s *Server, path, body string, headers ...string) (T, int) {
+	t.Helper()
+	r := do(s, methodOf(path), path, body, headers...)
+	return read[T](t, s, path, r), r.StatusCode
+}
+
+// hasMetrics wants lines in the metrics.
+func hasMetrics(t *testing.T, s *Server, lines ...string) {
+	t.Helper()
+	b := try.Get(io.ReadAll(do(s, "GET", "/metrics", "").Body))(t)
+	for _, line := range lines {
+		if !strings.Contains(string(b), line) {
+			t.Errorf("metrics lack %q:\n%s", line, b)
+		}
+	}
+}
+
 // read decodes a body and checks it against its schema in the description.
 func read[T any](t *testing.T, s *Server, path string, r *http.Response) (to T) {
 	t.Helper()
@@ -89,16 +114,12 @@ func read[T any](t *testing.T, s *Server, path string, r *http.Response) (to T) 
 	if err := json.Unmarshal(b, &to); err != nil {
 		t.Fatalf("%v in %s", err, b)
 	}
-	method := "get"
-	if strings.HasPrefix(path, "/v1/") && path != "/v1/info" {
-		method = "post"
-	}
 	c := jsonschema.NewCompiler()
 	var whole any
 	try.Do(t, json.Unmarshal(s.Description(), &whole))
 	try.Do(t, c.AddResource("file:///openapi.json", whole))
 	at := fmt.Sprintf("file:///openapi.json#/paths/%s/%s/responses/%d/content/application~1json/schema",
-		strings.ReplaceAll(path, "/", "~1"), method, r.StatusCode)
+		strings.ReplaceAll(path, "/", "~1"), strings.ToLower(methodOf(path)), r.StatusCode)
 	schema, err := c.Compile(at)
 	if err != nil {
 		t.Fatalf("status %d is not described: %v; the body is %s", r.StatusCode, err, b)
@@ -135,10 +156,9 @@ func TestSearchAndEmbed(t *testing.T) {
 	want := try.Get(x.Text(t.Context(), query, 4))(t)
 	check := func(body string) SearchAnswer {
 		t.Helper()
-		r := do(s, "POST", "/v1/search", body)
-		got := read[SearchAnswer](t, s, "/v1/search", r)
-		if r.StatusCode != 200 || len(got.Hits) != 4 || got.Scored != 6 {
-			t.Fatalf("%s: %d, %+v", body, r.StatusCode, got)
+		got, status := ask[SearchAnswer](t, s, "/v1/search", body)
+		if status != 200 || len(got.Hits) != 4 || got.Scored != 6 {
+			t.Fatalf("%s: %d, %+v", body, status, got)
 		}
 		for i, h := range want.Hits {
 			image := x.Image(h.Index)
@@ -157,16 +177,16 @@ func TestSearchAndEmbed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, encoding := range []string{"float", "base64"} {
-		r := do(s, "POST", "/v1/embed", `{"captions":["a turtle","`+query+`"],"encoding":"`+encoding+`"}`)
-		got := read[EmbedAnswer](t, s, "/v1/embed", r)
-		if r.StatusCode != 200 || got.Dim != 16 || len(got.Embeddings) != 2 || len(got.Unknown) != 2 {
-			t.Fatalf("%d, %+v", r.StatusCode, got)
+		got, status := ask[EmbedAnswer](t, s, "/v1/embed", `{"captions":["a turtle","`+query+`"],"encoding":"`+
+			encoding+`"}`)
+		if status != 200 || got.Dim != 16 || len(got.Embeddings) != 2 || len(got.Unknown) != 2 {
+			t.Fatalf("%d, %+v", status, got)
 		}
 		check(`{"k":4,"vector":` + marshal(t, got.Embeddings[1]) + `}`)
 		got.Embeddings[1].packed = encoding == "float" // the other way round
 		check(`{"k":4,"vector":` + marshal(t, got.Embeddings[1]) + `}`)
 	}
-	info := read[InfoAnswer](t, s, "/v1/info", do(s, "GET", "/v1/info", ""))
+	info, _ := ask[InfoAnswer](t, s, "/v1/info", "")
 	if info.Network != "vseinf" || !info.Embeds || info.Dim != 16 || len(info.Splits) != 2 ||
 		info.Splits[1].Name != "other" || info.Splits[1].Images != 6 || info.Splits[1].Captions != 30 ||
 		info.Limits.MaxK != 1000 {
@@ -182,10 +202,9 @@ func TestSearchAndEmbed(t *testing.T) {
 	}
 	one := try.Get(x.ImageRows(t.Context(), image))(t)
 	for _, packed := range []bool{true, false} {
-		r := do(s, "POST", "/v1/embed", `{"images":[`+marshal(t, FloatArray{image, packed})+`]}`)
-		if got := read[EmbedAnswer](t, s, "/v1/embed", r); r.StatusCode != 200 ||
-			!slices.Equal(got.Embeddings[0].Values, one) {
-			t.Errorf("%d, %+v", r.StatusCode, got)
+		got, status := ask[EmbedAnswer](t, s, "/v1/embed", `{"images":[`+marshal(t, FloatArray{image, packed})+`]}`)
+		if status != 200 || !slices.Equal(got.Embeddings[0].Values, one) {
+			t.Errorf("%d, %+v", status, got)
 		}
 	}
 }
@@ -268,11 +287,11 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a body without length that is too large: %d", w.Code)
 	}
 	pairs := readyServer(t, Options{}, map[string]Searcher{"test": fixture(t, "gsmn")})
-	r := do(pairs, "POST", "/v1/embed", `{"captions":["a dog"]}`)
-	if got := read[ErrorAnswer](t, pairs, "/v1/embed", r); r.StatusCode != 422 || got.Error.Code != "no_embedding" {
-		t.Errorf("a pair scorer embeds: %d %+v", r.StatusCode, got)
+	if got, status := ask[ErrorAnswer](t, pairs, "/v1/embed", `{"captions":["a dog"]}`); status != 422 ||
+		got.Error.Code != "no_embedding" {
+		t.Errorf("a pair scorer embeds: %d %+v", status, got)
 	}
-	if info := read[InfoAnswer](t, pairs, "/v1/info", do(pairs, "GET", "/v1/info", "")); info.Embeds || info.Dim != 0 {
+	if info, _ := ask[InfoAnswer](t, pairs, "/v1/info", ""); info.Embeds || info.Dim != 0 {
 		t.Errorf("%+v", info)
 	}
 }
@@ -486,14 +505,8 @@ func TestQueue(t *testing.T) {
 		if got := count(100); got[200]+got[429] != 100 || got[200] < 20 {
 			t.Errorf("many: %v", got)
 		}
-		r := do(s, "GET", "/metrics", "")
-		b, _ := io.ReadAll(r.Body)
-		for _, line := range []string{`vsetrain_requests_total{route="/v1/search",status="504"} 5`,
-			"vsetrain_requests_in_progress 1\n", `vsetrain_request_seconds_bucket{le="+Inf"} `} {
-			if !strings.Contains(string(b), line) {
-				t.Errorf("metrics lack %q:\n%s", line, b)
-			}
-		}
+		hasMetrics(t, s, `vsetrain_requests_total{route="/v1/search",status="504"} 5`,
+			"vsetrain_requests_in_progress 1\n", `vsetrain_request_seconds_bucket{le="+Inf"} `)
 	})
 }
 
@@ -589,10 +602,9 @@ func TestInternalErrors(t *testing.T) {
 		x := &stub{fault: "the secret"}
 		s := readyServer(t, Options{Log: &log, JSON: asJSON}, map[string]Searcher{"test": x})
 		for range 2 {
-			r := do(s, "POST", "/v1/search", `{"query":"dog"}`)
-			if got := read[ErrorAnswer](t, s, "/v1/search", r); r.StatusCode != 500 ||
+			if got, status := ask[ErrorAnswer](t, s, "/v1/search", `{"query":"dog"}`); status != 500 ||
 				strings.Contains(got.Error.Message, "secret") {
-				t.Errorf("%d %+v", r.StatusCode, got)
+				t.Errorf("%d %+v", status, got)
 			}
 		}
 		x.fault, x.err = nil, errors.New("a disk is gone")
@@ -711,11 +723,12 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"--split: expected":  {},
 		"named twice":        {Splits: []string{"test", "test"}},
+		`"" is empty`:        {Splits: []string{"", "test"}},
 		"--max-k":            {Splits: []string{"test"}, Limits: Limits{MaxK: -1}},
 		"--window":           {Splits: []string{"test"}, Window: time.Minute},
 		"without port":       {Splits: []string{"test"}, Hosts: []string{"lab:80"}},
 		"at least 16":        {Splits: []string{"test"}, Token: "short"},
-		"characters beyond":  {Splits: []string{"test"}, Token: strings.Repeat("ü", 20)},
+		"non-ASCII":          {Splits: []string{"test"}, Token: strings.Repeat("ü", 20)},
 		"a token with space": {Splits: []string{"test"}, Token: strings.Repeat("a ", 20)},
 	} {
 		try.Refuses(New(o))(t, want)

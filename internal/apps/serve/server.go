@@ -22,38 +22,33 @@ import (
 	"vsetrain/internal/files/pictures"
 )
 
-// Server answers queries. It is made by New and runs in Serve.
+// Server answers queries. New makes it, Serve runs it.
 type Server struct {
 	opt      Options
 	site     *web.Site
 	log      *slog.Logger
 	counters *counters
 	slots    chan struct{} // an element for each request in progress
-	embeds   chan struct{} // of them those for embeddings, whose bodies are large
+	embeds   chan struct{} // an element for each request in progress with a large body
 	overload overload
-	arriving atomic.Int64 // bytes of bodies that were read and are not answered yet
+	arriving atomic.Int64 // bytes of bodies being read
 	routes   []route
 	token    atomic.Pointer[string]
 	ready    atomic.Pointer[ready] // nil until the images are encoded
 	stopping atomic.Bool
 }
 
-// ready is what a server has once its images are encoded.
+// ready is the state of a server whose images are encoded.
 type ready struct {
+	*Server
 	Opened
 	shelves  map[string]*shelf
 	info     InfoAnswer // without the splits
 	reloads  reloads
 	decoding *pictures.Turn
-
-	opt      *Options
-	log      *slog.Logger
-	counters *counters
-	overload *overload
-	token    *atomic.Pointer[string]
 }
 
-// New checks the options.
+// New returns a server for the options, which it checks.
 func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -78,8 +73,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers requests on l until ctx ends: at first that it is starting, until open has opened a Searcher for each
-// split. When ctx ends it accepts no more, and lets requests in progress finish. An error of open ends it.
+// Serve answers requests on l until ctx ends or open fails. Until open has returned a Searcher for each split, it
+// answers that it is starting. When ctx ends, it accepts no more requests and lets requests in progress finish.
 func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Context) (Opened, error)) error {
 	run, stop := context.WithCancel(ctx)
 	defer stop()
@@ -109,10 +104,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Co
 // Log is where the server writes what it does.
 func (s *Server) Log() *slog.Logger { return s.log }
 
-// start makes the server ready.
 func (s *Server) start(o Opened) error {
-	r := &ready{Opened: o, shelves: map[string]*shelf{}, decoding: pictures.NewTurn(), opt: &s.opt, log: s.log,
-		counters: s.counters, overload: &s.overload, token: &s.token}
+	r := &ready{Server: s, Opened: o, shelves: map[string]*shelf{}, decoding: pictures.NewTurn()}
 	r.info = InfoAnswer{Version: s.opt.Version, Checkpoints: []string{}, Limits: LimitsInfo{
 		MaxK: s.opt.MaxK, MaxItems: s.opt.MaxItems, MaxBody: s.opt.MaxBody, Queue: s.opt.Queue,
 		TimeoutSeconds: s.opt.Timeout.Seconds()}}
@@ -141,7 +134,6 @@ func (s *Server) start(o Opened) error {
 	return nil
 }
 
-// health is the state for /healthz.
 func (s *Server) health() string {
 	switch {
 	case s.stopping.Load():
@@ -152,21 +144,18 @@ func (s *Server) health() string {
 	return "ready"
 }
 
-// requestID is the header by which a client numbers its requests: an answer has the number of its request, up to a
-// length.
+// requestID is the header with which clients number their requests. An answer repeats it, up to a length.
 const (
 	requestID    = "X-Request-Id"
 	maxRequestID = 128
 )
 
-// number gives the answer the number of its request.
 func number(w http.ResponseWriter, r *http.Request) {
 	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
 		w.Header().Set(requestID, id)
 	}
 }
 
-// done counts an answer and writes its line.
 func (s *Server) done(a *web.Answer) {
 	path, timed := "other", false
 	if rt, _ := s.find(a.Request); rt != nil {
@@ -185,7 +174,7 @@ func (s *Server) done(a *web.Answer) {
 	s.log.Info("request", line...)
 }
 
-// find returns the route of a request, and the methods that its path has.
+// find returns the route of a request and the methods of its path.
 func (s *Server) find(r *http.Request) (found *route, methods []string) {
 	for i, rt := range s.routes {
 		if rt.path != r.URL.Path {
@@ -199,7 +188,7 @@ func (s *Server) find(r *http.Request) (found *route, methods []string) {
 	return found, methods
 }
 
-// handle answers a request from a host that may ask.
+// handle answers a request from an allowed host.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {
 	if web.AllowOrigin(s.opt.Origins, w.Header(), r) && r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)
@@ -220,7 +209,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {
 	return s.serve(w, r, rt)
 }
 
-// serve lets a request in, if there is room for it, and answers it.
+// serve answers a request, or refuses it if there is no room.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error {
 	c := &call{Request: r, writer: w}
 	if rt.method != http.MethodPost {
@@ -231,7 +220,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 	}
 	limit := int64(searchBody)
 	if rt.embeds || rt.name == "search" && r.ContentLength > limit && c.ready.Pictures != nil {
-		// whose bodies are large: memory for as many as there are places
+		// large bodies: the places bound their memory
 		leave, err := enter(s.embeds)
 		if err != nil {
 			return err
@@ -239,7 +228,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 		defer leave()
 		limit = s.opt.MaxBody
 	}
-	// A request has a place in the queue only when it is there as a whole: who sends slowly waits for himself.
+	// A request gets a place in the queue only when all of it has arrived: a slow client must not block others.
 	body, err := s.body(w, r, limit)
 	if err != nil {
 		return err
@@ -260,7 +249,7 @@ func unready(health string) error {
 	return web.Errorf(http.StatusServiceUnavailable, health, "the server is %s; try again later", health)
 }
 
-// enter takes a place in a room, if there is one.
+// enter takes a place in a room if one is free.
 func enter(room chan struct{}) (leave func(), err error) {
 	select {
 	case room <- struct{}{}:
@@ -274,15 +263,15 @@ func busy(inProgress int) error {
 	return web.Errorf(http.StatusTooManyRequests, "busy", "%d requests are in progress; try again later", inProgress)
 }
 
-// maxArriving bounds the bytes of bodies that are on their way, of all requests together.
+// maxArriving bounds the bytes of bodies being read, of all requests together.
 const maxArriving = 256 << 20
 
-// body reads the body of a request, in the time that a request has.
+// body reads the body of a request within the time limit.
 func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	// A server of tests has no deadlines.
+	// Recorders of tests have no deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opt.Timeout))
 	var all bytes.Buffer
 	defer func() { s.arriving.Add(-int64(all.Len())) }()
@@ -292,7 +281,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		n, err := io.CopyN(&all, from, 64<<10)
 		if s.arriving.Add(n) > maxArriving {
 			return nil, web.Errorf(http.StatusTooManyRequests, "busy",
-				"too many large requests are on their way; try again later")
+				"too many large requests are arriving; try again later")
 		}
 		switch {
 		case err == io.EOF:
@@ -307,10 +296,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	}
 }
 
-// searchBody bounds the body of a search: a vector of some ten thousand numbers.
+// searchBody bounds the body of a search: a vector of tens of thousands of numbers.
 const searchBody = 1 << 20
 
-// fail answers with an error.
 func fail(w http.ResponseWriter, _ *http.Request, e *web.Error) {
 	switch e.Status {
 	case http.StatusUnauthorized:
@@ -321,7 +309,6 @@ func fail(w http.ResponseWriter, _ *http.Request, e *web.Error) {
 	_ = reply(w, e.Status, ErrorAnswer{ErrorInfo{e.Code, e.Message}})
 }
 
-// known turns the errors of galleries and queries into answers.
 func known(err error) error {
 	answer := func(status int, code string) error { return web.Errorf(status, code, "%v", err) }
 	var e *web.Error
@@ -341,12 +328,11 @@ func known(err error) error {
 	return err
 }
 
-// unprocessable is the answer to what this server cannot do.
+// unprocessable returns the answer to a request that this server cannot process.
 func unprocessable(format string, args ...any) error {
 	return web.Errorf(http.StatusUnprocessableEntity, "unprocessable", format, args...)
 }
 
-// reply writes a JSON body.
 func reply(w http.ResponseWriter, status int, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -354,8 +340,6 @@ func reply(w http.ResponseWriter, status int, body any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if _, err := w.Write(append(b, '\n')); err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
-		return nil // the client went away
-	}
+	_, _ = w.Write(append(b, '\n')) // an error is a client that has gone
 	return nil
 }

@@ -23,7 +23,7 @@ type interval struct {
 	node           *yaml.Node
 }
 
-// axis decodes one axis: param or name, one of values, range, log_range and choices, and when.
+// axis decodes one axis: param or name; values, range, log_range or choices; and when.
 func (r *reader) axis(path string, n *yaml.Node, earlier []Axis) Axis {
 	a := Axis{At: r.at(n)}
 	var kinds []string
@@ -166,13 +166,11 @@ func inline(n *yaml.Node) string {
 
 func (r *reader) interval(path string, n *yaml.Node, third string) *interval {
 	v := &interval{node: n}
-	keys := []key{{"from", r.number(&v.from)}, {"to", r.number(&v.to)}}
-	if third == "step" {
-		keys = append(keys, key{"step", r.number(&v.step)})
-	} else {
-		keys = append(keys, key{"count", r.whole(&v.count, 2, mostValues)})
+	last := key{third, r.number(&v.step)}
+	if third == "count" {
+		last.decode = r.whole(&v.count, 2, mostValues)
 	}
-	v.seen = r.section(path, n, keys...)
+	v.seen = r.section(path, n, key{"from", r.number(&v.from)}, key{"to", r.number(&v.to)}, last)
 	return v
 }
 
@@ -191,7 +189,7 @@ func (r *reader) spread(path string, a *Axis, v *interval) {
 			x := v.from * math.Pow(v.to/v.from, float64(i)/float64(v.count-1))
 			a.Values = append(a.Values, numberSetting(a, x))
 		}
-		// whole numbers lie close
+		// rounding to whole numbers can give the same value twice
 		a.Values = slices.CompactFunc(a.Values, func(x, y Value) bool { return x.Text == y.Text })
 	case v.seen["step"] != nil && v.step <= 0:
 		r.add(v.node, path, "expected a step above 0, found %v", v.step)
@@ -208,7 +206,7 @@ func (r *reader) spread(path string, a *Axis, v *interval) {
 	}
 }
 
-// numberSetting is the value of a numeric axis, rounded to six digits so that it can be read and written again.
+// numberSetting returns a value of a numeric axis, rounded to six digits so that it can be written and read again.
 func numberSetting(a *Axis, x float64) Value {
 	if a.Whole {
 		x = math.Round(x)
@@ -258,8 +256,8 @@ func (r *reader) when(path string, n *yaml.Node, earlier []Axis) (out []Conditio
 		default:
 			for j, text := range c.Values {
 				if !slices.Contains(has, text) {
-					r.add(items[j], path, "%s never is %s; it has %s", c.Key, inline(items[j]), strings.Join(texts,
-						", "))
+					r.add(items[j], path, "%s is never %s; it has %s", c.Key, inline(items[j]),
+						strings.Join(texts, ", "))
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +15,12 @@ import (
 	"vsetrain/internal/system/process"
 )
 
-// Claim says which process works on a trial. The file is made by one process alone (a hard link fails where a file is),
-// its modification time is the heartbeat.
+// Claim says which process works on a trial. Only one process can create the file, because a hard link fails if a file
+// exists. The modification time of the file is the heartbeat.
 type Claim struct {
-	Token   string    `json:"token"` // of this claim alone
+	Token   string    `json:"token"` // unique
 	Host    string    `json:"host"`
-	Machine string    `json:"machine,omitempty"` // boot and process namespace, where PID means something; "" is unknown
+	Machine string    `json:"machine,omitempty"` // boot and process namespace in which PID is valid; "" is unknown
 	PID     int       `json:"pid"`
 	Job     string    `json:"job,omitempty"` // of Slurm or Kubernetes
 	Since   time.Time `json:"since"`
@@ -39,20 +38,13 @@ type place struct {
 	alive         func(pid int) bool // on this machine
 }
 
-// place is the place of this process, or what a test sets.
+// place returns where this process runs, or what a test set.
 func (s *Store) place() place {
 	if s.at != nil {
 		return *s.at
 	}
 	host, _ := os.Hostname()
 	return place{host, process.Machine(), os.Getpid(), process.Alive}
-}
-
-// token returns 64 random bits; rand.Read does not fail.
-func token() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 // clock measures the age of files by the clock of their file system, so that the clocks of machines need not agree.
@@ -69,7 +61,7 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 				disk.Now().Remove(name)
 			}
 		}
-		f, err := disk.Now().Create(filepath.Join(c.dir, ".now-"+token()))
+		f, err := disk.Now().Create(filepath.Join(c.dir, ".now-"+rand.Text()))
 		if errors.Is(err, fs.ErrPermission) { // a reader without write access
 			c.now = time.Now()
 			return c.now.Sub(modified), nil
@@ -91,8 +83,8 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 	return c.now.Sub(modified), nil
 }
 
-// living reads a claim and returns nil if its process is gone: it no longer exists on this machine, or its last
-// heartbeat is older than Stale. One that lies as far ahead is from before the clock was set back.
+// living reads a claim and returns nil if its process is gone: it does not exist on this machine, or its last heartbeat
+// is older than Stale. A heartbeat as far in the future was written before the clock was set back.
 func (s *Store) living(path string, clock *clock) (*Claim, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -117,14 +109,14 @@ func readClaim(path string) (*Claim, error) {
 	return c, readJSON(path, c)
 }
 
-// claim takes a trial for this process; nil without an error means that another process has it.
+// claim claims a trial for this process; nil without an error means that another process has it.
 func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim, error) {
 	at := s.place()
 	epoch, err := position(st.Dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{Token: token(), Host: at.host, Machine: at.machine, PID: at.pid, Job: job, Since: now, Epoch: epoch,
+	c := &Claim{Token: rand.Text(), Host: at.host, Machine: at.machine, PID: at.pid, Job: job, Since: now, Epoch: epoch,
 		Target: epochs, path: filepath.Join(st.Dir, claimName)}
 	if c.text, err = json.Marshal(c); err != nil {
 		return nil, err
@@ -147,9 +139,9 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 	return nil, nil
 }
 
-// removeDead removes the claim of a process that is gone. Only the process that creates a file named after the claim's
-// token may do so, and only while that claim still exists: of two that saw the same dead claim, the slower cannot
-// remove the claim of the faster.
+// removeDead removes the claim of a process that is gone. A process may do so only if it creates a file named after the
+// claim's token while that claim still exists. So if two processes see the same dead claim, the slower one cannot
+// remove the new claim of the faster one.
 func (s *Store) removeDead(path string) (free bool, err error) {
 	dir := filepath.Dir(path)
 	clock := &clock{dir: dir}
@@ -165,7 +157,7 @@ func (s *Store) removeDead(path string) (free bool, err error) {
 	}
 	mark := filepath.Join(dir, ".take-"+dead.Token)
 	f, err := disk.Now().Create(mark)
-	if errors.Is(err, fs.ErrExist) { // another process is removing it, or died while it was
+	if errors.Is(err, fs.ErrExist) { // another process is removing the claim, or died while removing it
 		info, err := os.Stat(mark)
 		if err != nil {
 			return false, ignoreMissing(err)
@@ -197,10 +189,10 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// errLost means that another process has taken the trial over, because this one seemed to be gone.
+// errLost means that another process has taken over the trial, because this one seemed to be gone.
 var errLost = errors.New("another process has taken over the trial")
 
-// beat renews the claim: it writes the file again, so that the file system sets the modification time.
+// beat writes the claim again, so that the file system sets its modification time.
 func (c *Claim) beat() error {
 	err := disk.Now().Renew(c.path, c.text)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrChanged) {

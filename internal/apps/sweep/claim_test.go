@@ -16,17 +16,18 @@ import (
 	"vsetrain/lab/try"
 )
 
-func claimed(t *testing.T, s *Store) *State {
+// claimed returns a store and a trial with a folder.
+func claimed(t *testing.T) (*Store, *State) {
 	t.Helper()
+	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
 	st := &State{Trial: Trial{ID: "abc"}, Dir: s.trialDir("abc")}
 	try.Do(t, os.MkdirAll(st.Dir, 0o777))
-	return st
+	return s, st
 }
 
 // A damaged target is an error that names the file and quotes a little of it.
 func TestDamagedTarget(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	for _, text := range []string{strings.Repeat("9", 16<<10), "", "-3", "0"} {
 		try.Do(t, os.WriteFile(filepath.Join(st.Dir, targetName), []byte(text), 0o666))
 		_, err := s.Read([]Trial{st.Trial})
@@ -60,8 +61,7 @@ func plant(t *testing.T, st *State, c Claim, age time.Duration) {
 
 // A trial has one worker; a claim is void when its process is gone, or when it has not been renewed for long enough.
 func TestClaim(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	first, err := s.claim(st, 3, "job", time.Now())
 	if first == nil || err != nil {
 		t.Fatal(first, err)
@@ -87,13 +87,11 @@ func TestClaim(t *testing.T) {
 	} {
 		c.claim.Token = "planted"
 		plant(t, st, c.claim, c.age)
-		seen, err := s.living(filepath.Join(st.Dir, claimName), &clock{dir: s.Dir})
-		if err != nil || (seen == nil) != c.free {
-			t.Errorf("%s: %v, %v", c.name, seen, err)
+		if seen := try.Get(s.living(filepath.Join(st.Dir, claimName), &clock{dir: s.Dir}))(t); (seen == nil) != c.free {
+			t.Errorf("%s: %v", c.name, seen)
 		}
-		mine, err := s.claim(st, 3, "", time.Now())
-		if err != nil || (mine != nil) != c.free {
-			t.Errorf("%s: claimed %v, %v", c.name, mine, err)
+		if mine := try.Get(s.claim(st, 3, "", time.Now()))(t); (mine != nil) != c.free {
+			t.Errorf("%s: claimed %v", c.name, mine)
 		}
 	}
 	if entries, err := os.ReadDir(st.Dir); err != nil || len(entries) != 1 {
@@ -103,8 +101,7 @@ func TestClaim(t *testing.T) {
 
 // Of many that find the claim of a dead process at the same time one takes it over, again and again.
 func TestTakeoverRace(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	for round := range 20 {
 		plant(t, st, Claim{Token: "planted", Machine: "other"}, time.Hour)
 		var won atomic.Int32
@@ -129,8 +126,7 @@ func TestTakeoverRace(t *testing.T) {
 
 // A worker whose claim was taken over notices and leaves the claim of the other alone.
 func TestLostClaim(t *testing.T) {
-	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
-	st := claimed(t, s)
+	s, st := claimed(t)
 	c, err := s.claim(st, 1, "", time.Now())
 	if c == nil || err != nil {
 		t.Fatal(err)

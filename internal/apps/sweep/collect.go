@@ -12,17 +12,17 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Row is what a sweep found at one point.
+// Row is the result of one point.
 type Row struct {
 	Rank   int   `json:"rank"` // from 1; points with the same mean share it
 	Number int   `json:"number"`
 	Point  Point `json:"-"`
-	// Settings is what the point sets, by key, with the types of the configuration; of a bundle its name.
+	// Settings are the settings of the point by key, with the types of the configuration; for a bundle, its name.
 	Settings map[string]any `json:"settings"`
 	Network  string         `json:"network"`
 	Loss     string         `json:"loss"`
 	Data     string         `json:"data"`   // folder, as the configuration names it
-	Epochs   int            `json:"epochs"` // the results are after that many epochs
+	Epochs   int            `json:"epochs"` // after which the results were measured
 	Mean     float64        `json:"mean"`   // of the metric over the seeds
 	Std      *float64       `json:"std"`    // sample standard deviation, null for one seed
 	Seeds    []Seed         `json:"seeds"`
@@ -36,7 +36,7 @@ type Seed struct {
 	Score     float64 `json:"score"`
 	BestEpoch float64 `json:"best_epoch"`
 	Precision string  `json:"precision"`
-	Device    string  `json:"device,omitempty"`  // of its last session, as all that follows
+	Device    string  `json:"device,omitempty"`  // of the last session, like the fields below
 	Version   string  `json:"version,omitempty"` // of vsetrain
 	Commit    string  `json:"commit,omitempty"`
 	Dirty     bool    `json:"dirty,omitempty"` // the build had changes beyond the commit
@@ -48,7 +48,7 @@ type Collection struct {
 	Dir        string       `json:"dir"`
 	Method     string       `json:"method"`
 	Metric     string       `json:"metric"`
-	Split      string       `json:"split"`                         // the metric is the metric of the best validation on it
+	Split      string       `json:"split"`                         // on which the best validation was measured
 	Rows       []Row        `json:"points"`                        // the best first
 	NoEffect   []string     `json:"axes_without_effect,omitempty"` // see stats.WithoutEffect
 	Importance []Importance `json:"importance"`
@@ -58,7 +58,7 @@ type Collection struct {
 	best       Trial
 }
 
-// Collect gathers the results that exist; a sweep need not be done. Points without a result are left out.
+// Collect collects the existing results, even of an unfinished sweep. It leaves out points without a result.
 func Collect(p *Plan, s *Store) (*Collection, error) {
 	states, err := p.States(s)
 	if err != nil {
@@ -104,7 +104,7 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 	return c, nil
 }
 
-// Best are the points with the best mean: several where they are equal, in the order of the plan.
+// Best returns the points with the best mean; equal points are in the order of the plan.
 func (c *Collection) Best() []Row {
 	n := 0
 	for n < len(c.Rows) && c.Rows[n].Rank == 1 {
@@ -113,7 +113,7 @@ func (c *Collection) Best() []Row {
 	return c.Rows[:n]
 }
 
-// withoutEffect lists the axes that changed no score.
+// withoutEffect lists the axes that did not change any score.
 func (c *Collection) withoutEffect(d *Definition) (axes []string) {
 	var levels [][]string
 	var scores []float64
@@ -135,7 +135,7 @@ func (c *Collection) withoutEffect(d *Definition) (axes []string) {
 	return axes
 }
 
-// row returns mean and deviation after the most epochs that any seed finished, over the seeds that did.
+// row returns mean and deviation after the most epochs that any seed finished, over the seeds that finished them.
 func (g group) row() (r Row, ok bool, err error) {
 	c := &g.states[0].Trial.Config
 	r.Number, r.Point, r.Settings = g.number, g.states[0].Point, map[string]any{}
@@ -172,7 +172,7 @@ func (g group) row() (r Row, ok bool, err error) {
 	return r, ok, nil
 }
 
-// seed describes a result, and what env.json tells of the session that measured it.
+// seed describes a result and the session in env.json that measured it.
 func (s *State) seed(x Result) (Seed, error) {
 	out := Seed{Seed: s.Trial.Seed, ID: s.ID, Dir: s.Dir, Score: x.Score, BestEpoch: x.BestEpoch,
 		Precision: s.Trial.Config.Device.Precision}

@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// reader decodes a sweep file node by node and collects every mistake with its position in the file.
+// reader decodes a sweep file and collects all mistakes with their positions.
 type reader struct {
 	file string
 	list []config.Problem
@@ -39,7 +39,7 @@ type key struct {
 	decode decoder
 }
 
-// section decodes a mapping; unknown and repeated keys are mistakes.
+// section decodes a mapping. Unknown and repeated keys are mistakes.
 func (r *reader) section(path string, n *yaml.Node, keys ...key) (seen map[string]*yaml.Node) {
 	seen = map[string]*yaml.Node{}
 	if n.Kind != yaml.MappingNode {
@@ -86,7 +86,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// text decodes a string; with words, one of them.
+// text decodes a string, or with words one of them.
 func (r *reader) text(out *string, words ...string) decoder {
 	return func(path string, _, v *yaml.Node) {
 		if v.Kind != yaml.ScalarNode || v.Tag == "!!null" || v.Value == "" {
@@ -109,7 +109,7 @@ func (r *reader) text(out *string, words ...string) decoder {
 	}
 }
 
-// scalar decodes a value of another type.
+// scalar decodes a value with parse.
 func scalar[T any](r *reader, out *T, expected string, parse func(*yaml.Node) (T, bool)) decoder {
 	return func(path string, _, v *yaml.Node) {
 		x, ok := parse(v)
@@ -137,7 +137,7 @@ func (r *reader) number(out *float64) decoder {
 	})
 }
 
-// items calls each for every item of a list that must not be empty.
+// items calls each for every item of a list, which must not be empty.
 func (r *reader) items(what string, each func(path string, v *yaml.Node)) decoder {
 	return func(path string, k, v *yaml.Node) {
 		if v.Kind != yaml.SequenceNode {

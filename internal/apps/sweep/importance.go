@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Importance is how much of the differences between points one axis explains on its own.
+// Importance is how much of the differences between points one axis explains by itself.
 type Importance struct {
 	Axis   string  `json:"axis"`
 	Share  float64 `json:"share"`  // in [0, 1]
@@ -22,8 +22,8 @@ type Importance struct {
 //	share = 1 - (within/(n-k)) / (total/(n-1))      within: sum of squares around the group means, n scores, k groups
 //
 // is the variance between the groups corrected for their number (Kelley's epsilon squared), 0 if it would be negative.
-// Effects of two axes together are in no share, so the shares need not sum to one. Every seed of a point is a separate
-// score. The scores are those after the epochs that most points have: with asha the first rung.
+// Shares leave out effects of two axes together, so they need not sum to one. Every seed of a point is a separate
+// score. The points are compared after the epochs that most points have: with asha, the first rung.
 func importances(d *Definition, all []group) []Importance {
 	epochs, points := common(all)
 	out := []Importance{}
@@ -43,10 +43,9 @@ func importances(d *Definition, all []group) []Importance {
 	return out
 }
 
-// overlap returns the sum of the shares where it is above 1: the points do not vary the axes independently, so what
-// one axis seems to explain another explains too. Otherwise it returns 0.
-func overlap(all []Importance) float64 {
-	sum := 0.0
+// overlap returns the sum of the shares if it is above 1: then the points do not vary the axes independently, and two
+// axes seem to explain the same differences. Otherwise it returns 0.
+func overlap(all []Importance) (sum float64) {
 	for _, x := range all {
 		sum += x.Share
 	}
@@ -87,15 +86,14 @@ func groupBy(d *Definition, key string, points []group) []string {
 	at := make([]float64, len(points))
 	for i, g := range points {
 		at[i] = math.NaN()
-		for _, c := range g.states[0].Point {
-			if c.Key != key {
-				continue
-			}
-			names[i] = "=" + c.Value.Text
-			if a := &d.Axes[c.Axis]; a.Continuous() {
-				at[i] = a.coordinate(c.Value)
-				coordinates = append(coordinates, at[i])
-			}
+		c := g.states[0].Point.choice(key)
+		if c.Axis < 0 {
+			continue
+		}
+		names[i] = "=" + c.Value.Text
+		if a := &d.Axes[c.Axis]; a.Continuous() {
+			at[i] = a.coordinate(c.Value)
+			coordinates = append(coordinates, at[i])
 		}
 	}
 	slices.Sort(coordinates)

@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/apps/cluster"
 )
 
-// Manifest writes an Indexed Job.
+// Manifest returns an Indexed Job with that many tasks.
 func (p *Plan) Manifest(at Location, tasks int) ([]byte, error) {
 	k := p.Def.Launch.Kubernetes
 	if k.Image == "" {

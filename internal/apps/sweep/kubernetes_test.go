@@ -29,13 +29,6 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-func TestManifestNeedsAnImage(t *testing.T) {
-	p, _ := planOf(t, "axes: [{param: optim.lr, values: [1e-4]}]\n")
-	if _, err := p.Manifest(Location{}, 1); err == nil {
-		t.Error("a manifest without an image")
-	}
-}
-
 // A task has as many GPUs as a trial.
 func TestGPUsOfTasks(t *testing.T) {
 	p, _ := planOf(t, "seeds: [7, 8]\nlauncher: {kind: slurm, gpus_per_trial: 2, kubernetes: {image: i}}\n")
@@ -47,4 +40,6 @@ func TestGPUsOfTasks(t *testing.T) {
 	if script := try.Get(p.JobScript(Location{}, []int{0, 1}))(t); !strings.Contains(script, option) {
 		t.Errorf("no %s in\n%s", option, script)
 	}
+	p.Def.Launch.Kubernetes.Image = ""
+	try.Refuses(p.Manifest(Location{}, 1))(t, "launcher.kubernetes.image")
 }

@@ -21,7 +21,7 @@ var (
 	quantity  = regexp.MustCompile(`^\d+(\.\d+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$`)
 )
 
-// launcher decodes the launcher section: kind, and the keys of that kind.
+// launcher decodes the launcher section.
 func (r *reader) launcher(path string, n *yaml.Node, l *Launcher) {
 	common := []key{{"kind", r.text(&l.Kind, Local, OnSlurm, OnKubernetes)}, {"workers", r.whole(&l.Workers, 1, 4096)},
 		{"threads", r.whole(&l.Threads, 1, 4096)}, {"procs_per_trial", r.whole(&l.ProcsPerTrial, 1, 1024)},
@@ -72,7 +72,7 @@ func (l *Launcher) Parallel() int {
 	return max(1, len(l.GPUs)/max(1, l.GPUsPerTrial))
 }
 
-// Check finds the key that does not go with the kind or the other keys, and what is expected; "" is none.
+// Check returns the key that contradicts the kind or other keys, and the message; "" if there is none.
 func (l *Launcher) Check() (key, text string) {
 	n, given := l.GPUsPerTrial, len(l.GPUs)
 	switch {
@@ -84,7 +84,7 @@ func (l *Launcher) Check() (key, text string) {
 		return "gpus_per_trial", fmt.Sprintf("needs the numbers of the GPUs that trials share out: gpus: %s",
 			listed(2*n))
 	case l.Kind == Local && n > given:
-		return "gpus_per_trial", fmt.Sprintf("expected at most %d, as many as gpus has, found %d", given, n)
+		return "gpus_per_trial", fmt.Sprintf("expected at most %d, the number of gpus, found %d", given, n)
 	case l.Kind == Local && given%n != 0:
 		return "gpus_per_trial", fmt.Sprintf("expected a number that divides the %d GPUs of gpus, found %d", given, n)
 	}
@@ -98,7 +98,7 @@ func (l *Launcher) Check() (key, text string) {
 	return "", ""
 }
 
-// listed writes the numbers from 0.
+// listed writes the numbers from 0 to n-1 as a list.
 func listed(n int) string {
 	var all []string
 	for i := range n {
@@ -107,7 +107,7 @@ func listed(n int) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// taskGPUs are the GPUs of a task of Slurm or Kubernetes, as they were given or as many as a trial has; "" is none.
+// taskGPUs returns the GPUs of a task of Slurm or Kubernetes: as given, or the number of a trial; "" is none.
 func (l *Launcher) taskGPUs(given string) string {
 	if given == "" && l.GPUsPerTrial > 0 {
 		return strconv.Itoa(l.GPUsPerTrial)
@@ -115,7 +115,7 @@ func (l *Launcher) taskGPUs(given string) string {
 	return given
 }
 
-// matching decodes a string of a form.
+// matching decodes a string that matches form.
 func (r *reader) matching(out *string, form *regexp.Regexp, what string) decoder {
 	return func(path string, k, v *yaml.Node) {
 		var s string

@@ -17,11 +17,11 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Metrics that a sweep can maximise, all from validations.
+// Metrics are the metrics of validations that a sweep can maximise.
 var Metrics = []string{"m_recall", "rsum", "i2t_r1", "t2i_r1"}
 
-// Load reads a sweep file, or a sweep of the program by its name. The error is a *config.Error that lists every
-// mistake with file and line; the trials are checked by Plan.
+// Load reads a sweep file, or a built-in sweep by its name. The error is a *config.Error that lists all mistakes with
+// file and line. NewPlan checks the trials.
 func Load(file string) (*Definition, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		if top, ok, err := config.NamedSweep(file); ok || err != nil {
@@ -42,7 +42,7 @@ func Load(file string) (*Definition, error) {
 	return define(file, top, err)
 }
 
-// define reads the document of a sweep file, unless it could not be parsed.
+// define reads the document of a sweep file; err is an error of parsing it.
 func define(file string, top *yaml.Node, err error) (*Definition, error) {
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func define(file string, top *yaml.Node, err error) (*Definition, error) {
 	return d, nil
 }
 
-// together checks the rules that tie several keys of a sweep.
+// together checks rules of several keys.
 func (r *reader) together(d *Definition, top *yaml.Node, seen map[string]*yaml.Node) {
 	nodeOf := func(key string) *yaml.Node {
 		if n := seen[key]; n != nil {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Job is a trial to be trained to some epochs.
+// Job is a trial and the epochs to train it to.
 type Job struct {
 	State  *State
 	Epochs int
 }
 
-// next returns what to do now, a function of the trials' files alone. Without a job, wait says whether a trial that
-// others work on may still bring one.
+// next returns the next job, as a function of the files of the trials. Without a job, wait reports whether a trial of
+// another worker may still lead to one.
 func (d *Definition) next(states []*State) (job *Job, wait bool) {
 	if d.Method == ASHA {
 		job = d.nextRung(states)
@@ -22,18 +22,15 @@ func (d *Definition) next(states []*State) (job *Job, wait bool) {
 	}); i >= 0 {
 		job = &Job{states[i], states[i].Epochs}
 	}
-	// A claim that is there a moment longer than its trial was worked on counts too: what it brought may decide what
-	// comes next.
+	// The claim of a trial that has just finished counts too, because its result may lead to a job.
 	return job, job == nil && slices.ContainsFunc(states, func(s *State) bool { return s.Claim != nil })
 }
 
-// group is a point with the trials of its seeds.
 type group struct {
 	number int
 	states []*State
 }
 
-// groups returns the points of trials that are in order.
 func groups(states []*State) (out []group) {
 	for _, s := range states {
 		if n := len(out); n > 0 && out[n-1].number == s.Number {
@@ -57,7 +54,7 @@ func (g group) mean(epochs int) (mean float64, ok bool) {
 	return mean, true
 }
 
-// reached returns the most epochs that a trial of the point was sent to.
+// reached returns the largest target of the trials of the point.
 func (g group) reached() (epochs int) {
 	for _, s := range g.states {
 		epochs = max(epochs, s.Target)
@@ -69,7 +66,8 @@ func (g group) failed() bool {
 	return slices.ContainsFunc(g.states, func(s *State) bool { return s.Failed != nil })
 }
 
-// open returns a trial of the point that is not trained to the epochs and that nobody works on.
+// open returns a trial of the point that nobody works on and that is not trained to the epochs. claimed reports whether
+// another worker has such a trial.
 func (g group) open(epochs int) (open *State, claimed bool) {
 	for _, s := range g.states {
 		switch {
@@ -84,9 +82,9 @@ func (g group) open(epochs int) (open *State, claimed bool) {
 }
 
 // nextRung is asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning",
-// MLSys 2020, algorithm 2): a point that is among the best 1/factor of all that finished a rung continues to the next
-// one, the highest rung first; when there is none, a new point begins. What was begun is finished first, so that a
-// killed sweep continues as it stood. The score of a point is the mean over its seeds.
+// MLSys 2020, algorithm 2): a point among the best 1/factor of a finished rung continues to the next rung, the highest
+// rung first; if there is none, a new point starts. Started trials are finished first, so that a killed sweep continues
+// where it was. The score of a point is the mean over its seeds.
 func (d *Definition) nextRung(states []*State) *Job {
 	all := groups(states)
 	for _, g := range all {
@@ -116,7 +114,8 @@ func (d *Definition) nextRung(states []*State) *Job {
 	return nil
 }
 
-// best returns the best 1/factor of the points that finished rung k, the best first; of equal points the earlier.
+// best returns the best 1/factor of the points that finished rung k, the best first; of equal points, the earlier
+// first.
 func (d *Definition) best(all []group, k int) []group {
 	type scored struct {
 		group

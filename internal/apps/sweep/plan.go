@@ -9,20 +9,19 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// mostTrials is the largest sweep.
 const mostTrials = 20_000
 
-// Plan is what a sweep is going to do. With tpe Trials are the trials of the first random points; the others depend on
-// results.
+// Plan lists the trials of a sweep. With tpe, Trials are the trials of the first random points, because the others
+// depend on results.
 type Plan struct {
 	Def        *Definition
 	Points     int
 	Trials     []Trial // by point, then seed
-	Duplicates int     // points left out because their settings equal the settings of an earlier one
+	Duplicates int     // points left out because an earlier point has the same settings
 	proposed   []Trial // with tpe, the trials of the points written so far
 }
 
-// NewPlan makes and checks the trials of a sweep. The error is a *config.Error for settings that do not work together.
+// NewPlan makes and checks the trials of a sweep. Settings that do not work together are a *config.Error.
 func NewPlan(d *Definition) (*Plan, error) {
 	p := &Plan{Def: d}
 	if d.Method == ASHA {
@@ -125,7 +124,7 @@ func (b *builder) note(e *config.Error, p Point) {
 	}
 }
 
-// random adds n different random points, fewer where the axes do not have that many.
+// random adds n different random points, or all if the axes have fewer.
 func (b *builder) random(n int) {
 	drawn := map[string]bool{}
 	for i := range n {
@@ -144,7 +143,7 @@ func (b *builder) random(n int) {
 	}
 }
 
-// extremes checks every value of every axis once, with the first values of the others.
+// extremes checks every value of every axis once, with the first values of the other axes.
 func (b *builder) extremes() {
 	for i := range b.d.Axes {
 		values := b.d.Axes[i].Values

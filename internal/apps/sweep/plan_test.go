@@ -174,7 +174,7 @@ func TestRandomWithoutRepetition(t *testing.T) {
 	}
 }
 
-// The presets that come with the program are plans without a mistake.
+// The sweeps of the program are plans without a mistake, whose settings go together.
 func TestShippedSweeps(t *testing.T) {
 	want := map[string]int{"ablate-vseinf": 10, "claim-vseinf": 8, "claim-vsepp": 30, "demo": 12, "paper": 170,
 		"high-rate": 9, "rate-vseinf": 4, "leaderboard-noise": 32, "leaderboard-sgr": 42, "leaderboard-vseinf": 42,
@@ -183,25 +183,11 @@ func TestShippedSweeps(t *testing.T) {
 	if len(names) != len(want) {
 		t.Fatalf("%q", names)
 	}
-	for _, f := range names {
-		d, err := Load(f)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		p, err := NewPlan(d)
-		if err != nil {
-			t.Error(err)
-		} else if len(p.Trials) != want[f] || p.Duplicates != 0 {
-			t.Errorf("%s: %d trials, %d duplicates", f, len(p.Trials), p.Duplicates)
-		}
-	}
-}
-
-// The sweeps of the program have no settings that do not go together.
-func TestSweepsOfTheProgramGoTogether(t *testing.T) {
-	for _, name := range config.SweepNames() {
+	for _, name := range names {
 		p := try.Get(NewPlan(try.Get(Load(name))(t)))(t)
+		if len(p.Trials) != want[name] || p.Duplicates != 0 {
+			t.Errorf("%s: %d trials, %d duplicates", name, len(p.Trials), p.Duplicates)
+		}
 		for _, trial := range p.Trials {
 			captions := 30_000 // of Flickr8K
 			if name == "demo" {

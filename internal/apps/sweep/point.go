@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// Choice is what a point takes on one axis.
+// Choice is the value of a point on one axis.
 type Choice struct {
 	Axis  int // index of the axis
 	Key   string
@@ -34,18 +34,21 @@ func (p Point) String() string {
 	return strings.Join(words, " ")
 }
 
-// Text returns the value of a key, "" where the point has none.
-func (p Point) Text(key string) string {
+// choice returns the choice of a key, with Axis -1 if the point has none.
+func (p Point) choice(key string) Choice {
 	for _, c := range p {
 		if c.Key == key {
-			return c.Value.Text
+			return c
 		}
 	}
-	return ""
+	return Choice{Axis: -1}
 }
 
-// Short is the key of an axis in a narrow table: its last part, or the one before a "name", where no other axis has the
-// same.
+// Text returns the value of a key, or "" if the point has none.
+func (p Point) Text(key string) string { return p.choice(key).Value.Text }
+
+// Short returns the last part of an axis's key, for narrow tables, or the part before a last "name". It returns the
+// whole key if another axis has the same short key.
 func (d *Definition) Short(key string) string {
 	short := lastPart(key)
 	for _, other := range d.Keys() {
@@ -61,7 +64,7 @@ func lastPart(key string) string {
 	return key[strings.LastIndexByte(key, '.')+1:]
 }
 
-// ShortText is the point with short keys: "lr=0.001 loss=lseh".
+// ShortText returns the point with short keys: "lr=0.001 loss=lseh".
 func (d *Definition) ShortText(p Point) string {
 	if len(p) == 0 {
 		return p.String()
@@ -98,7 +101,7 @@ func (a *Axis) holds(p Point) bool {
 	return true
 }
 
-// build makes a point: choose is asked for every axis that exists.
+// build makes a point and calls choose for every axis that exists.
 func (d *Definition) build(choose func(i int, a *Axis) Value) Point {
 	p := Point{}
 	for i := range d.Axes {
@@ -157,7 +160,7 @@ func round4(x float64) float64 {
 	return y
 }
 
-// coordinate returns where a value lies on an ordered axis, in [0, 1].
+// coordinate returns the position of a value on an ordered axis, in [0, 1].
 func (a *Axis) coordinate(v Value) float64 {
 	if !a.Continuous() {
 		i := slices.IndexFunc(a.Values, func(o Value) bool { return o.Text == v.Text })
@@ -194,7 +197,7 @@ func (d *Definition) parse(b []byte) (Point, error) {
 		}); ok && i >= 0 {
 			return a.Values[i]
 		}
-		missing = fmt.Errorf("the axis %s no longer has the value %q", a.Key(), text)
+		missing = fmt.Errorf("the axis %s does not have the value %q", a.Key(), text)
 		return Value{}
 	})
 	if missing == nil && len(texts) > 0 {
@@ -203,7 +206,7 @@ func (d *Definition) parse(b []byte) (Point, error) {
 	return p, missing
 }
 
-// settings returns what a point sets beside the sweep's own settings.
+// settings returns the settings of a point, in addition to the settings of the sweep.
 func (p Point) settings() (out []config.Setting) {
 	for _, c := range p {
 		out = append(out, c.Value.Settings...)

@@ -9,13 +9,12 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// trials returns the trials that exist now: the trials of the plan, and with tpe the trials of the points proposed so
-// far.
+// trials returns the trials of the plan, or with tpe the trials of the points proposed so far.
 func (p *Plan) trials(s *Store) ([]Trial, error) {
 	if p.Def.Method != TPE {
 		return p.Trials, nil
 	}
-	out := p.proposed // a point that was written stays as it is
+	out := p.proposed // written points do not change
 	for n := len(out) / len(p.Def.Seeds); n < p.Points; n++ {
 		b, err := readSmall(s.pointFile(n))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +44,7 @@ func (s *Store) pointFile(n int) string {
 	return filepath.Join(s.Dir, pointsName, fmt.Sprintf("%04d.json", n))
 }
 
-// propose writes the next point of tpe. A point that another process writes at the same time wins.
+// propose writes the next point of tpe, unless another process has written it.
 func (p *Plan) propose(s *Store, states []*State) error {
 	d := p.Def
 	all := groups(states)
@@ -77,7 +76,6 @@ func (p *Plan) propose(s *Store, states []*State) error {
 	return errExhausted
 }
 
-// errExhausted says that the axes have no further point.
 var errExhausted = errors.New("all points of the axes are taken")
 
 // addPoint writes a point file as a whole and never replaces one.

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// mostKills is how often the process of a trial may be ended by a signal before the trial counts as failed.
+// mostKills is how often signals may end the process of a trial before the trial counts as failed.
 const mostKills = 3
 
-// work trains a trial in its own process, keeps the claim alive, and records how it ended. The error is one of this
+// work trains a trial in its own process, renews the claim, and records the outcome. The error is an error of the
 // worker, not of the trial.
 func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) error {
 	t := job.State.Trial
@@ -41,7 +41,7 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		w.report(Event{Kind: Stopped, Slot: slot, Job: job})
 		return nil
 	case code == ExitInterrupted, ctx.Err() != nil && code < 0:
-		select { // a signal to the whole job may reach the trial first
+		select { // a signal to the whole job may reach the trial before the worker
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
@@ -53,7 +53,7 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		return nil
 	case code < 0 && w.count(t.ID) < mostKills:
 		w.report(Event{Kind: Stopped, Slot: slot, Job: job})
-		return nil // the next turn continues from its checkpoint
+		return nil // the next job continues from its checkpoint
 	case code < 0:
 		tail = fmt.Sprintf("the process was ended by a signal %d times (out of memory?); the last lines are in %s",
 			mostKills, filepath.Join(job.State.Dir, logName))
@@ -61,7 +61,6 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 	return w.fail(slot, job, Failure{Error: tail, Exit: code})
 }
 
-// count counts the kills of a trial.
 func (w *Worker) count(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,16 +77,14 @@ func (w *Worker) fail(slot int, job Job, f Failure) error {
 	return nil
 }
 
-// training is a trial that is being trained.
 type training interface {
-	stop() // saves its state and ends with ExitInterrupted
+	stop() // makes it save its state and end with ExitInterrupted
 	kill()
-	// wait returns the exit code when it has ended, -1 for a signal, and what it said last.
+	// wait waits for the end and returns the exit code, -1 for a signal, and the last message.
 	wait() (code int, last string, err error)
 }
 
-// train trains a trial to the end and returns its exit code and what it said last. When ctx ends, the training is told
-// so.
+// train trains a trial to the end and returns its exit code and last message. The end of ctx stops the training.
 func (w *Worker) train(ctx context.Context, slot int, job Job, claim *Claim) (code int, last string, err error) {
 	start := w.start
 	if start == nil {
@@ -119,13 +116,11 @@ func (w *Worker) train(ctx context.Context, slot int, job Job, claim *Claim) (co
 			if err := claim.beat(); errors.Is(err, errLost) {
 				lost = true
 				t.kill()
-			} // any other failure shows as age, should it last
+			} // other errors are retried; if they last, the claim becomes void
 		}
 	}
 }
 
-// child is the process of a trial. It is told to stop by the end of its standard input, which a killed worker leaves
-// too.
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -133,7 +128,6 @@ type child struct {
 	last  *tailWriter
 }
 
-// child starts the process of a trial.
 func (w *Worker) child(slot int, job Job) (training, error) {
 	log, err := os.OpenFile(filepath.Join(job.State.Dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -171,7 +165,7 @@ func (c *child) wait() (code int, last string, err error) {
 	return c.cmd.ProcessState.ExitCode(), c.last.message(), nil
 }
 
-// tailWriter passes everything on to a file and keeps the end.
+// tailWriter writes to a file and keeps the last bytes.
 type tailWriter struct {
 	file *os.File
 	end  []byte
@@ -186,7 +180,7 @@ func (t *tailWriter) Write(b []byte) (int, error) {
 	return t.file.Write(b)
 }
 
-// message returns the error message a program of ours ended with, the panic, or the last line.
+// message returns the last error message of vsetrain, the panic, or the last line.
 func (t *tailWriter) message() string {
 	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.end, []byte("?"))))
 	for _, mark := range []string{"vsetrain: ", "panic: ", "fatal error: "} {

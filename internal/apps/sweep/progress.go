@@ -11,7 +11,6 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// score returns the metric of a validation.
 func score(v records.ValidationRecord, metric string) float64 {
 	switch metric {
 	case "rsum":
@@ -24,8 +23,8 @@ func score(v records.ValidationRecord, metric string) float64 {
 	return v.MRecall
 }
 
-// lines calls visit for every whole line of a run's metrics, up to what a power failure left broken; a run without
-// metrics has none.
+// lines calls visit for every complete line of a run's metrics, if there are any. It ends where a power failure
+// corrupted the file.
 func lines(dir string, visit func(kind string, line []byte) error) error {
 	_, err := runfs.ReadLog(filepath.Join(dir, runfs.MetricsName), 0, func(line []byte, _ int) (bool, error) {
 		kind := "train"

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,12 +21,6 @@ func TestSchema(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	try.Do(t, c.AddResource("sweep", try.Get(jsonschema.UnmarshalJSON(strings.NewReader(Schema)))(t)))
 	s := try.Get(c.Compile("sweep"))(t)
-	load := func(text string) error {
-		file := filepath.Join(t.TempDir(), "s.yaml")
-		try.Do(t, os.WriteFile(file, []byte(text), 0o666))
-		_, err := Load(file)
-		return err
-	}
 	axis := s.Properties["axes"].Items2020
 	names := regexp.MustCompile(`unknown key; .*?(?:has|a sweep has) ([a-z_, ]+)`)
 	for place, at := range map[string]*jsonschema.Schema{"%s": s, "axes: [{%s}]": axis,
@@ -37,12 +32,8 @@ func TestSchema(t *testing.T) {
 		"launcher: {%s}":               s.Properties["launcher"],
 		"launcher: {slurm: {%s}}":      s.Properties["launcher"].Properties["slurm"],
 		"launcher: {kubernetes: {%s}}": s.Properties["launcher"].Properties["kubernetes"]} {
-		var has []string
-		for name := range at.Properties {
-			has = append(has, name)
-		}
-		slices.Sort(has)
-		err := load(fmt.Sprintf(place, "zzzzzzzzzz: 1"))
+		has := slices.Sorted(maps.Keys(at.Properties))
+		_, err := load(t, fmt.Sprintf(place, "zzzzzzzzzz: 1"))
 		found := names.FindStringSubmatch(fmt.Sprint(err))
 		if found == nil {
 			t.Fatalf("%s: %v", place, err)
@@ -73,7 +64,7 @@ func TestSchema(t *testing.T) {
 		"launcher: {workers: 2}": true, "launcher: {workers: 0}": false, "launcher: {kind: pbs}": false,
 		"launcher: {slurm: {time: '1:00:00', cpus: 4}}": true, "launcher: {slurm: {cpus: 0}}": false,
 		"method: random\ntrials: 3": true, "method: random\ntrials: 0": false, "seed: x": false, "set: 3": false} {
-		if err := load(good + text); (err == nil) != ok {
+		if _, err := load(t, good+text); (err == nil) != ok {
 			t.Errorf("Load of %q: %v", text, err)
 		}
 		if err := accepts(good + text); (err == nil) != ok {

@@ -9,17 +9,17 @@ import (
 	"vsetrain/internal/apps/cluster"
 )
 
-// Location is how a program on another machine finds a sweep: absolute paths on a shared file system.
+// Location says where a program on another machine finds a sweep: absolute paths on a shared file system.
 type Location struct {
 	Program string
 	File    string // the sweep file
 	Dir     string // the folder of the sweep
-	WorkDir string // which paths of configurations are relative to
+	WorkDir string // base of relative paths in configurations
 }
 
-// Indices returns which tasks an array has: the trials of a grid or random search that are left; with tpe and asha,
-// where what comes next depends on results, as many workers as may run at a time.
-func (p *Plan) Indices(s *Store) ([]int, error) {
+// Indices returns the tasks of an array: the remaining trials of a grid or random search. With tpe and asha the next
+// trials depend on results, so it returns one task for each worker that may run at a time.
+func (p *Plan) Indices(s *Store) (out []int, err error) {
 	states, err := p.States(s)
 	if err != nil {
 		return nil, err
@@ -28,15 +28,13 @@ func (p *Plan) Indices(s *Store) ([]int, error) {
 		if p.finished(states) {
 			return nil, nil
 		}
-		n := p.Def.Launch.Workers
-		n = cmp.Or(n, max(p.Def.Launch.Slurm.Throttle, p.Def.Launch.Kubernetes.Parallelism, 1))
-		var out []int
+		l := &p.Def.Launch
+		n := cmp.Or(l.Workers, max(l.Slurm.Throttle, l.Kubernetes.Parallelism, 1))
 		for i := range min(n, p.Points*len(p.Def.Seeds)) {
 			out = append(out, i)
 		}
 		return out, nil
 	}
-	var out []int
 	for i, st := range states {
 		if st.Failed == nil && !st.done(st.Epochs) {
 			out = append(out, i)
@@ -48,7 +46,6 @@ func (p *Plan) Indices(s *Store) ([]int, error) {
 // Indexed reports whether every task of an array has its own trial.
 func (p *Plan) Indexed() bool { return p.Def.Method == Grid || p.Def.Method == Random }
 
-// finished reports whether nothing is left to do.
 func (p *Plan) finished(states []*State) bool {
 	job, wait := p.Def.next(states)
 	return job == nil && !wait && (p.Def.Method != TPE || len(groups(states)) == p.Points)
@@ -72,9 +69,9 @@ func ranges(n []int) string {
 	return strings.Join(parts, ",")
 }
 
-// JobScript writes the script of a job array. The worker is a separate step. When a task's time is nearly up, Slurm
-// signals the script, the worker saves its trial and ends with 75, and the task is put back into the queue; so it is
-// when the step was killed. Slurm itself queues the tasks of a node that failed.
+// JobScript returns the script of a job array. The worker is a separate step. When the time of a task is nearly up,
+// Slurm signals the script, and the worker saves its trial and exits with 75. The script then puts the task back into
+// the queue, also if the step was killed. Slurm itself requeues the tasks of a failed node.
 func (p *Plan) JobScript(at Location, indices []int) (string, error) {
 	s := p.Def.Launch.Slurm
 	s.GPUs = p.Def.Launch.taskGPUs(s.GPUs)
@@ -108,8 +105,7 @@ func (p *Plan) JobScript(at Location, indices []int) (string, error) {
 		add("%s", line)
 	}
 	worker := []string{cluster.Shell(at.Program), "sweep worker --config", cluster.Shell(at.File), "--dir",
-		cluster.Shell(at.Dir),
-		fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
+		cluster.Shell(at.Dir), fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
 	if p.Indexed() {
 		worker = append(worker, `--index "$SLURM_ARRAY_TASK_ID"`)
 	}
@@ -119,7 +115,6 @@ func (p *Plan) JobScript(at Location, indices []int) (string, error) {
 	return b.String(), nil
 }
 
-// options adds the options of the resources.
 func (s *Slurm) options(d *cluster.Directives) {
 	d.Add("partition", s.Partition)
 	d.Add("account", s.Account)
@@ -133,7 +128,7 @@ func (s *Slurm) options(d *cluster.Directives) {
 	}
 }
 
-// CollectScript writes the script of the job that collects after the array.
+// CollectScript returns the script of the job that collects the results after the array.
 func (p *Plan) CollectScript(at Location) (string, error) {
 	s := p.Def.Launch.Slurm
 	s.GPUs, s.Memory, s.Time = "", "", ""
@@ -148,7 +143,6 @@ func (p *Plan) CollectScript(at Location) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n%s%sexec %s "+
-		"sweep "+
-		"collect --config %s --dir %s\n", lines, strings.Join(append(s.Setup, ""), "\n"), cluster.Shell(at.Program),
-		cluster.Shell(at.File), cluster.Shell(at.Dir)), nil
+		"sweep collect --config %s --dir %s\n", lines, strings.Join(append(s.Setup, ""), "\n"),
+		cluster.Shell(at.Program), cluster.Shell(at.File), cluster.Shell(at.Dir)), nil
 }

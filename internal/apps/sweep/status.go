@@ -2,11 +2,11 @@ package sweep
 
 import "time"
 
-// Names of what a trial is at.
+// States of a trial.
 const (
-	Waiting = "waiting" // not begun
+	Waiting = "waiting" // not started
 	Running = "running"
-	Stopped = "stopped" // begun and interrupted; continues at the next start
+	Stopped = "stopped" // interrupted; continues at the next start
 	Paused  = "paused"  // asha: finished a rung and may continue to the next
 	Pruned  = "pruned"  // asha: was not among the best of its rung
 	Done    = "done"
@@ -20,7 +20,7 @@ type Line struct {
 	Point  Point    `json:"point"`
 	State  string   `json:"state"`
 	Epoch  float64  `json:"epoch"`  // done
-	Target int      `json:"target"` // to be done, with asha in the present rung
+	Target int      `json:"target"` // epochs to do; with asha, in the present rung
 	Best   *float64 `json:"best"`   // metric so far, null before a validation
 	ETA    *float64 `json:"eta_seconds"`
 	Host   string   `json:"host,omitempty"`
@@ -41,13 +41,9 @@ type Status struct {
 	Trials []Line         `json:"trials"`
 }
 
-// ReadStatus reads the state of a sweep from its folder, while others work on it or not.
+// ReadStatus reads the state of a sweep from its folder, even while workers change it.
 func ReadStatus(p *Plan, s *Store, now time.Time) (*Status, error) {
-	trials, err := p.trials(s)
-	if err != nil {
-		return nil, err
-	}
-	states, err := s.Read(trials)
+	states, err := p.States(s)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +85,7 @@ func ReadStatus(p *Plan, s *Store, now time.Time) (*Status, error) {
 	return out, nil
 }
 
-// lineOf describes a trial and how many epochs a second it makes now.
+// lineOf describes a trial and returns its present epochs per second.
 func lineOf(st *State, metric string, now time.Time) (l Line, rate float64, err error) {
 	l = Line{Number: st.Number, ID: st.ID, Seed: st.Seed, Point: st.Point, Target: st.Target, Dir: st.Dir,
 		State: Waiting}

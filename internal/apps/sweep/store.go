@@ -31,7 +31,7 @@ const (
 	logName     = "trial.log"
 )
 
-// Result is what a trial had reached after some epochs.
+// Result is the result of a trial after some epochs.
 type Result struct {
 	Epochs    int                      `json:"epochs"` // the trial was trained to
 	Metric    string                   `json:"metric"`
@@ -41,7 +41,7 @@ type Result struct {
 	Finished  time.Time                `json:"finished"`
 }
 
-// Failure is why a trial is given up.
+// Failure is why a trial failed.
 type Failure struct {
 	Error string    `json:"error"`
 	Exit  int       `json:"exit"` // code of the process, -1 where a signal ended it
@@ -51,17 +51,16 @@ type Failure struct {
 // maxFile bounds the files of a sweep in bytes; they have a few hundred.
 const maxFile = 1 << 20
 
-// State is what the files of a trial tell.
+// State is the state of a trial according to its files.
 type State struct {
 	Trial
 	Dir     string
-	Target  int // epochs to train to, 0 before the trial was begun
-	Results map[int]Result
+	Target  int            // epochs to train to; 0 before the trial has begun
+	Results map[int]Result // by epochs
 	Failed  *Failure
 	Claim   *Claim // of a living process
 }
 
-// done reports whether the trial has been trained to the epochs.
 func (s *State) done(epochs int) bool {
 	_, ok := s.Results[epochs]
 	return ok
@@ -80,8 +79,8 @@ func (s *State) Last() (last Result, ok bool) {
 // Store reads and writes the folder of a sweep.
 type Store struct {
 	Dir   string
-	Stale time.Duration // without a heartbeat for so long a claim is void
-	at    *place        // of this process; nil is where it is
+	Stale time.Duration // a claim without a heartbeat for this time is void
+	at    *place        // set by tests; nil is the place of this process
 }
 
 func (s *Store) trialDir(id string) string { return filepath.Join(s.Dir, trialsName, id) }
@@ -155,12 +154,11 @@ func readJSON(path string, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// readSmall reads a file of the sweep's folder.
 func readSmall(path string) ([]byte, error) {
 	return integrity.ReadSealed(path, maxFile, "a file of a sweep")
 }
 
-// begin makes the folder of a trial that is claimed, and writes what it is and how far it is to be trained.
+// begin creates the folder of a claimed trial and writes its description and the epochs to train to.
 func (s *Store) begin(t Trial, epochs int) error {
 	dir := s.trialDir(t.ID)
 	if err := atomicfile.MkdirAll(dir); err != nil {
@@ -179,7 +177,7 @@ func (s *Store) begin(t Trial, epochs int) error {
 			return err
 		}
 	}
-	// The score of a trial is in its log: where that is gone the checkpoint is of no use, and the trial begins anew.
+	// The score of a trial is in its log. Without the log the checkpoint is useless, and the trial starts again.
 	if done, err := position(dir); err == nil && done == 0 {
 		if err := atomicfile.RemoveAll(filepath.Join(dir, runfs.CheckpointsName)); err != nil {
 			return err
@@ -188,7 +186,7 @@ func (s *Store) begin(t Trial, epochs int) error {
 	return integrity.WriteText(filepath.Join(dir, targetName), fmt.Appendln(nil, epochs))
 }
 
-// finish measures a trial that was trained to the epochs and records the result.
+// finish records the result of a trial that was trained to the epochs.
 func (s *Store) finish(t Trial, epochs int, metric string, now time.Time) (Result, error) {
 	dir := s.trialDir(t.ID)
 	best, ok, err := bestValidation(dir, metric, float64(epochs))
@@ -203,16 +201,11 @@ func (s *Store) finish(t Trial, epochs int, metric string, now time.Time) (Resul
 	return r, integrity.WriteJSON(filepath.Join(dir, fmt.Sprintf("result-%d.json", epochs)), r)
 }
 
-// fail records why a trial is given up.
 func (s *Store) fail(t Trial, f Failure) error {
 	return integrity.WriteJSON(filepath.Join(s.trialDir(t.ID), failedName), f)
 }
 
-// Retry forgets the failure of a trial.
+// Retry removes the failure of a trial, so that it runs again.
 func (s *Store) Retry(st *State) error {
-	err := disk.Now().Remove(filepath.Join(st.Dir, failedName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return ignoreMissing(disk.Now().Remove(filepath.Join(st.Dir, failedName)))
 }

@@ -8,10 +8,9 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// candidates is how many draws of the good points' density the best is chosen from.
+// candidates is how many values are drawn from the density of the good points.
 const candidates = 24
 
-// observation is a finished point.
 type observation struct {
 	point Point
 	score float64
@@ -72,7 +71,6 @@ func (a *Axis) density(axis int, seen []observation) density {
 
 func (e density) width() float64 { return max(1/float64(1+e.total), 0.05) }
 
-// at returns the density at a value.
 func (e density) at(v Value) float64 {
 	if !e.axis.Ordered {
 		return float64(1+e.counts[v.Text]) / float64(len(e.axis.Values)+e.total)
@@ -88,7 +86,6 @@ func (e density) at(v Value) float64 {
 // normal is the distribution function of the standard normal distribution.
 func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// draw returns a value drawn from the density.
 func (e density) draw(s *philox.Stream) Value {
 	pick := s.IntN(e.total + prior(e.axis))
 	if !e.axis.Ordered {

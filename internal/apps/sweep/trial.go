@@ -22,7 +22,7 @@ type Trial struct {
 	Epochs int // to be finished; the last rung with asha
 }
 
-// base names the configuration of a point: a file beside the file of the sweep, or a preset.
+// base returns the configuration of a point: a file relative to the sweep file, or a preset.
 func (d *Definition) base(p Point) (config.Request, error) {
 	if d.Base == "" {
 		return config.Request{}, nil
@@ -35,7 +35,7 @@ func (d *Definition) base(p Point) (config.Request, error) {
 	}
 	problem := ""
 	if i := strings.IndexByte(name, '{'); i >= 0 {
-		problem = fmt.Sprintf("no axis is named as the placeholder in %s", name[i:])
+		problem = fmt.Sprintf("no axis has the name of the placeholder in %s", name[i:])
 	} else if r, ok := config.Find(name, filepath.Dir(d.File)); ok {
 		return r, nil
 	} else {
@@ -44,8 +44,8 @@ func (d *Definition) base(p Point) (config.Request, error) {
 	return config.Request{}, &config.Error{Problems: []config.Problem{{Source: d.BaseAt, Key: "base", Text: problem}}}
 }
 
-// trial resolves and checks the configuration of a point and a seed. Variables of the environment are not read: a trial
-// is the same trial on every machine.
+// trial resolves and checks the configuration of a point and a seed. It ignores environment variables, so that a trial
+// is the same on every machine.
 func (d *Definition) trial(number int, p Point, seed uint64) (Trial, error) {
 	t := Trial{Number: number, Point: p, Seed: seed}
 	base, err := d.base(p)
@@ -77,8 +77,8 @@ func whole(key string, n uint64) config.Setting {
 	return config.Setting{Key: key, Value: &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(n)}}
 }
 
-// hash names a trial after what its result depends on: all settings that are not the default, seed included; not where
-// it runs and where it is kept. With asha the epochs are no setting but how far the trial has come.
+// hash names a trial after all settings that its result depends on and that are not the default, including the seed but
+// not the device and the directory. With asha it leaves out the epochs, which say how far the trial has come.
 func (d *Definition) hash(c config.Config) string {
 	def := config.Default()
 	precision := c.Device.Precision

@@ -10,41 +10,41 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// ExitInterrupted is the exit code of a process whose work was interrupted after its state was saved: start it again
-// (EX_TEMPFAIL of sysexits.h).
+// ExitInterrupted is the exit code of a process that saved its state and can be started again (EX_TEMPFAIL of
+// sysexits.h).
 const ExitInterrupted = 75
 
-// ExitLocked is the exit code of the process of a trial whose directory another process has, perhaps of a worker whose
-// disk stands still: the trial goes on later.
+// ExitLocked is the exit code of the process of a trial whose directory another process has locked, perhaps for a
+// worker whose disk hangs. The trial continues later.
 const ExitLocked = 76
 
-// ErrInterrupted is returned by Worker.Run when ctx ended: what was begun is saved and continues at the next start.
+// ErrInterrupted is returned by Worker.Run if ctx ends. Started trials are saved and continue at the next start.
 var ErrInterrupted = errors.New("sweep interrupted; start it again to continue the trials from their saved state")
 
-// Worker works on the trials of a sweep until nothing is left that it could do. Any number of workers on any number of
-// machines may share the folder.
+// Worker works on the trials of a sweep until none is left for it. Any number of workers on any number of machines may
+// share the folder.
 type Worker struct {
 	Plan     *Plan
 	Store    *Store
 	Parallel int   // trials at the same time
 	Threads  int   // CPU threads of a trial
-	GPUs     []int // slots take that many of them in turn; none hides nothing
+	GPUs     []int // divided among the slots; an empty list hides no GPUs
 	Each     int   // GPUs of a slot; 0 is one
-	Index    int   // work on this trial of the plan only; negative is all
+	Index    int   // number of the only trial to work on; negative is all
 	Job      string
-	// Child returns the process that trains a trial: it ends when its standard input does, then with ExitInterrupted.
+	// Child returns the process that trains a trial. When its standard input ends, it ends with ExitInterrupted.
 	Child  func(dir string, epochs, threads int) *exec.Cmd
 	Report func(Event)
 	Now    func() time.Time
 	Beat   time.Duration // between heartbeats
-	Poll   time.Duration // between looks at what others do
+	Poll   time.Duration // between checks for new jobs
 
 	start  func(slot int, job Job) (training, error) // of a trial; nil starts Child
 	mu     sync.Mutex                                // of taking a job, and of report
 	killed map[string]int
 }
 
-// Event is something that happened to a trial.
+// Event is an event of a trial.
 type Event struct {
 	Kind   string // Started, Finished, Failed, Stopped
 	Slot   int
@@ -53,14 +53,14 @@ type Event struct {
 	Fail   Failure // of Failed
 }
 
-// Kinds of events, beside Stopped of the states.
+// Kinds of events, in addition to the state Stopped.
 const (
 	Started  = "started"
 	Finished = "finished"
 	Failed   = "failed"
 )
 
-// Run works until every trial is done or failed, or ctx ends; then the error is ErrInterrupted.
+// Run works until every trial is done or failed. If ctx ends first, the error is ErrInterrupted.
 func (w *Worker) Run(ctx context.Context) error {
 	w.killed = map[string]int{}
 	if err := atomicfile.MkdirAll(w.Store.Dir); err != nil {
@@ -87,7 +87,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// slot takes one job after another.
 func (w *Worker) slot(ctx context.Context, slot int) error {
 	for ctx.Err() == nil {
 		job, claim, wait, err := w.take()
@@ -114,7 +113,7 @@ func (w *Worker) slot(ctx context.Context, slot int) error {
 	return nil
 }
 
-// take chooses the next job and claims its trial. Without a job, wait says whether there may be one later.
+// take chooses the next job and claims its trial. Without a job, the third result reports whether one may come later.
 func (w *Worker) take() (*Job, *Claim, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,10 +141,10 @@ func (w *Worker) take() (*Job, *Claim, bool, error) {
 		if err != nil {
 			return nil, nil, false, err
 		}
-		if claim == nil { // another was faster
+		if claim == nil { // another worker was faster
 			return nil, nil, true, nil
 		}
-		now, err := w.Store.Read([]Trial{job.State.Trial}) // what happened between the look and the claim
+		now, err := w.Store.Read([]Trial{job.State.Trial}) // it may have changed before the claim
 		if err != nil {
 			return nil, nil, false, errors.Join(err, claim.release())
 		}

@@ -150,9 +150,8 @@ func TestInterruptedSweep(t *testing.T) {
 	if err := worker(p, s, 2, "slow", nil).Run(ctx); !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
 	}
-	st, err := ReadStatus(p, s, time.Now())
-	if err != nil || st.Counts[Running] != 0 || st.Counts[Stopped] == 0 || st.Done {
-		t.Fatalf("%+v, %v", st, err)
+	if st := try.Get(ReadStatus(p, s, time.Now()))(t); st.Counts[Running] != 0 || st.Counts[Stopped] == 0 || st.Done {
+		t.Fatalf("%+v", st)
 	}
 	try.Do(t, worker(p, s, 2, "good", nil).Run(context.Background()))
 	for _, tr := range p.Trials {
@@ -202,9 +201,8 @@ func TestIndex(t *testing.T) {
 	w := worker(p, s, 1, "good", nil)
 	w.Index = 4
 	try.Do(t, w.Run(context.Background()))
-	left, err := p.Indices(s)
-	if err != nil || ranges(left) != "0-3,5" {
-		t.Errorf("left is %s, %v", ranges(left), err)
+	if left := try.Get(p.Indices(s))(t); ranges(left) != "0-3,5" {
+		t.Errorf("left is %s", ranges(left))
 	}
 }
 

@@ -8,17 +8,16 @@ import (
 	"slices"
 	"strconv"
 
-	"vsetrain/internal/files/csvfile"
-
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/csvfile"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/config"
 )
 
-// Write puts the tables (results.csv, results.json), the best configuration (best.yaml), the plots (parallel,
-// importance; .svg and .pdf) and a manifest of these into a folder and returns the files. Files of others there are
-// replaced with own, in a folder that is the sweep's.
+// Write writes the tables (results.csv, results.json), the best configuration (best.yaml), the plots (parallel,
+// importance; .svg and .pdf) and their manifest into a folder and returns the files. With own, the folder belongs to
+// the sweep, and existing files are replaced.
 func (c *Collection) Write(d *Definition, dir string, own bool) (files []string, err error) {
 	f, err := integrity.NewFolder(dir)
 	if err != nil {
@@ -114,7 +113,6 @@ func epochs(n int) string {
 	return fmt.Sprintf("%d epochs", n)
 }
 
-// named is an axis in a figure.
 func (c *Collection) named(axis string) string {
 	if slices.Contains(c.NoEffect, axis) {
 		return axis + " (no effect)"
@@ -122,11 +120,10 @@ func (c *Collection) named(axis string) string {
 	return axis
 }
 
-// metricTitles are the metrics in figures.
 var metricTitles = map[string]string{"m_recall": "M-Recall", "rsum": "sum of recalls", "i2t_r1": "image to text R@1",
 	"t2i_r1": "text to image R@1"}
 
-// parallel draws a line for each point over the metric, which a narrow page begins with, and the axes.
+// parallel draws a line for each point over the metric and the axes. The metric is first, for narrow pages.
 func (c *Collection) parallel(d *Definition) *chart.Drawing {
 	lo, hi := c.Rows[len(c.Rows)-1].Mean, c.Rows[0].Mean
 	score := chart.Axis{Lo: lo, Hi: hi, To: 1}
@@ -153,10 +150,8 @@ func (c *Collection) parallel(d *Definition) *chart.Drawing {
 		t := chart.Track{At: []float64{score.At(r.Mean)}, Value: r.Mean}
 		for _, key := range d.Keys() {
 			y := math.NaN()
-			for _, choice := range r.Point {
-				if choice.Key == key {
-					y = d.Axes[choice.Axis].coordinate(choice.Value)
-				}
+			if c := r.Point.choice(key); c.Axis >= 0 {
+				y = d.Axes[c.Axis].coordinate(c.Value)
 			}
 			t.At = append(t.At, y)
 		}

@@ -8,11 +8,11 @@
 //	/queries     the rank of every query of a split, /mistakes the queries that went worst
 //	/picture     the picture of an image
 //
-// Pages are made on the server with html/template, curves as SVG; without JavaScript everything works, with it pages
-// follow a running training and the keyboard. Nothing on disk is changed. What is fetched with GET changes nothing in
-// the server either; a network is loaded by a POST.
+// The server makes pages with html/template, and curves as SVG. Everything works without JavaScript; with it, pages
+// follow a running training and have keyboard shortcuts. The server does not change files. A GET does not change the
+// server either; a POST loads a network.
 //
 // The files of a run and the captions and ids of a data set are treated as hostile: they are escaped, no path is built
-// from a request, and pictures are opened below the picture folder only. Requests under a foreign host name are
-// refused, so that no other page can read this one by rebinding its name (internal/apps/web).
+// from a request, and pictures are opened only below the picture folder. Requests with a foreign host name are refused,
+// so that another page cannot read this one by DNS rebinding (internal/apps/web).
 package view

@@ -20,9 +20,8 @@ const (
 	markBytes  = 64
 )
 
-// follower reads a metrics.jsonl while it is written: each call of read takes the lines that were added since. A
-// resumed run cuts lines off; then the end of what was read is no longer there, and the file is read from its
-// beginning.
+// follower reads a metrics.jsonl while it is written: each call of read takes the new lines. A resumed run truncates
+// the file. Then the last bytes that were read are missing, and read starts again at the beginning.
 type follower struct {
 	path string
 	report.Log
@@ -31,7 +30,7 @@ type follower struct {
 	mark   []byte // the last bytes before offset
 }
 
-// read brings the records up to date. A missing file is an empty one; a torn last line is left for the next time.
+// read updates the records. A missing file counts as empty; an incomplete last line is left for the next call.
 func (f *follower) read() error {
 	file, size, err := regular.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +63,6 @@ func (f *follower) continues(file *os.File, size int64) bool {
 	return err == nil && bytes.Equal(now, f.mark)
 }
 
-// take reads whole lines.
 func (f *follower) take(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var long []byte // the beginning of a line that is longer than the buffer
@@ -77,7 +75,7 @@ func (f *follower) take(r io.Reader) error {
 			continue
 		}
 		if err == io.EOF {
-			return nil // a torn line, if any, is read when it is whole
+			return nil // an incomplete line is read when it is complete
 		}
 		if err != nil {
 			return err

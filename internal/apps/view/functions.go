@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/apps/chart"
 )
 
-// functions are those that templates may call.
+// functions are the functions of templates.
 var functions = template.FuncMap{
 	"asset":   func(name string) string { return "/assets/" + name + "?v=" + assetVersion },
 	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
@@ -34,5 +34,5 @@ var functions = template.FuncMap{
 	"bytes": func(n uint64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) },
 }
 
-// minus puts the sign of mathematics in the place of a hyphen, which is as wide as a plus.
+// minus replaces a hyphen by the minus sign, which is as wide as a plus.
 func minus(number string) string { return strings.Replace(number, "-", "\u2212", 1) }

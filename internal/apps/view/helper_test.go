@@ -140,43 +140,55 @@ func (s *site) get(path string) string {
 
 var nameless = regexp.MustCompile(`<th[^>]*></th>`)
 
-// has checks that a page contains texts.
+// has checks that a page contains texts, and that it lacks those with a ! in front.
 func (s *site) has(path string, want ...string) string {
 	s.t.Helper()
 	text := s.get(path)
+	s.contains(path, text, want...)
+	return text
+}
+
+func (s *site) contains(what, text string, want ...string) {
+	s.t.Helper()
 	for _, w := range want {
-		if !strings.Contains(text, w) {
-			s.t.Errorf("%s lacks %q", path, w)
+		if not, lacks := strings.CutPrefix(w, "!"); strings.Contains(text, not) == lacks {
+			s.t.Errorf("%s: found %t, expected %q", what, lacks, w)
 		}
 	}
-	return text
+}
+
+// status checks the status of a page, and its text as has does.
+func (s *site) status(path string, status int, want ...string) {
+	s.t.Helper()
+	r, text := s.ask("GET", path, nil)
+	if r.StatusCode != status {
+		s.t.Errorf("%s: %s, expected %d", path, r.Status, status)
+	}
+	s.contains(path, text, want...)
 }
 
 // load opens a network and waits until its queries are ranked.
 func (s *site) load(key networkKey) {
+	s.t.Helper()
+	s.loadUntil(key, func(p progressOf) bool { return p.Ranked })
+}
+
+// loadOnly opens a network whose queries are not ranked.
+func (s *site) loadOnly(key networkKey) {
+	s.t.Helper()
+	s.loadUntil(key, func(p progressOf) bool { return !p.Loading })
+}
+
+func (s *site) loadUntil(key networkKey, done func(progressOf) bool) {
 	s.t.Helper()
 	r, text := s.ask("POST", "/load", url.Values{"r": {key.Run}, "ck": {key.Checkpoint}, "split": {key.Split}})
 	if r.StatusCode != http.StatusSeeOther {
 		s.t.Fatalf("load: %s %s", r.Status, text)
 	}
 	for range 600 {
-		if p, _ := s.server.networks.state(key); p.Ranked {
-			return
-		} else if p.Err != "" {
+		if p, _ := s.server.networks.state(key); p.Err != "" {
 			s.t.Fatal(p.Err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	p, _ := s.server.networks.state(key)
-	s.t.Fatalf("not open after 12 s: %+v", p)
-}
-
-// loadOnly opens a network that scores pairs, which are not ranked.
-func (s *site) loadOnly(key networkKey) {
-	s.t.Helper()
-	s.ask("POST", "/load", url.Values{"r": {key.Run}, "ck": {key.Checkpoint}, "split": {key.Split}})
-	for range 600 {
-		if p, asked := s.server.networks.state(key); asked && !p.Loading {
+		} else if done(p) {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -187,19 +199,15 @@ func (s *site) loadOnly(key networkKey) {
 // fakeRun writes a run directory by hand.
 func fakeRun(t *testing.T, dir string, c *config.Config, metrics string) {
 	t.Helper()
-	try.Do(t, os.MkdirAll(filepath.Join(dir, runfs.CheckpointsName), 0o777))
 	write(t, filepath.Join(dir, runfs.ConfigName), string(config.Marshal(c)))
 	if metrics != "" {
 		write(t, filepath.Join(dir, runfs.MetricsName), metrics)
 	}
 }
 
+// write writes a file and makes its folder.
 func write(t *testing.T, path, text string) {
 	t.Helper()
+	try.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
 	try.Do(t, os.WriteFile(path, []byte(text), 0o666))
-}
-
-func mustMkdir(t *testing.T, path string) {
-	t.Helper()
-	try.Do(t, os.MkdirAll(path, 0o777))
 }

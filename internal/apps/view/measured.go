@@ -14,24 +14,24 @@ import (
 	"vsetrain/internal/run/inputs"
 )
 
-// measured is what 'vsetrain report --test' measured of runs, as tables.
+// measured holds the tables of 'vsetrain report --test'.
 type measured struct {
 	Recalls, Differences, Judged, Diagnosis []*report.Table
-	Stale                                   []string // runs whose weights have changed since
-	Repeated                                []string // says which runs of a seed count in no table across seeds
+	Stale                                   []string // runs whose weights have changed after the measurement
+	Repeated                                []string // messages about repeated seeds, which tables leave out
 }
 
 // Empty reports that nothing was measured.
 func (m *measured) Empty() bool { return len(m.Recalls) == 0 }
 
-// memo keeps what takes time to find, at most that many of it. It is safe for concurrent use and finds one at a time.
+// memo caches up to most values that take time to find. It is safe for concurrent use and finds one value at a time.
 type memo[K comparable, V any] struct {
 	mu   sync.Mutex
 	most int
 	all  map[K]V
 }
 
-// get returns what is kept under a key, or finds it. An error is not kept.
+// get returns the value of a key, or finds and caches it. Errors are not cached.
 func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,9 +49,9 @@ func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
 	return v, err
 }
 
-// measures keeps what was read of test.json files and computed from them.
+// measures caches test.json files and their differences.
 type measures struct {
-	files       memo[stamped, *report.Measurement] // nil where there is none that can be read
+	files       memo[stamped, *report.Measurement] // nil if unreadable
 	differences memo[string, *report.Table]        // by runs and stamps
 	guesses     memo[*config.Config, float64]
 }
@@ -68,7 +68,7 @@ func newMeasures() *measures {
 	return m
 }
 
-// guess returns the M-Recall that guessing gives on the validation split of a run, 0 where its data set is not there.
+// guess returns the M-Recall of random scores on the validation split of a run, or 0 if its data set is missing.
 func (s *measures) guess(run *Run) float64 {
 	if run.Config == nil {
 		return 0
@@ -76,7 +76,7 @@ func (s *measures) guess(run *Run) float64 {
 	g, _ := s.guesses.get(run.Config, func() (g float64, _ error) {
 		c := *run.Config
 		if err := inputs.LocateRun(run.Dir, &c); err == nil {
-			// who opens the network is told of a data set that cannot be read
+			// opening the network reports an unreadable data set
 			if dev, err := inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{}); err == nil {
 				g = eval.Chance(dev.Groups()).MRecall
 				dev.Close()
@@ -87,7 +87,7 @@ func (s *measures) guess(run *Run) float64 {
 	return g
 }
 
-// read returns the measurement of a run directory, nil without, with the stamp of its file.
+// read returns the measurement of a run directory, or nil, and the stamp of its file.
 func (s *measures) read(dir string) (*report.Measurement, stamped) {
 	st, err := os.Stat(filepath.Join(dir, report.TestName))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *measures) read(dir string) (*report.Measurement, stamped) {
 	return m, key
 }
 
-// of returns the tables of runs on one data set, and the differences of all others from the first.
+// of returns the tables of the runs on the data set of the first run, and their differences from the first.
 func (s *measures) of(runs []*Run) (*measured, error) {
 	out := &measured{}
 	var all []*report.Run

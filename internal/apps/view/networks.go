@@ -14,7 +14,7 @@ import (
 	"vsetrain/internal/run/analysis"
 )
 
-// searcher is what the pages need of an index; *index is one.
+// searcher answers the queries of the pages; *index is one.
 type searcher interface {
 	Info() search.Info
 	Image(i int) search.Image
@@ -30,16 +30,16 @@ type searcher interface {
 	Close() error
 }
 
-// networkKey says which network retrieves from which split.
+// networkKey names a network and the split that it retrieves from.
 type networkKey struct{ Run, Checkpoint, Split string }
 
-// maxNetworks is how many networks with their encoded splits stay in memory.
+// maxNetworks bounds the networks with encoded splits in memory.
 const maxNetworks = 3
 
-// networks holds the open networks. Opening takes seconds to minutes and happens in the background, one at a time.
+// networks holds the open networks. It opens them in the background, one at a time, in seconds to minutes.
 type networks struct {
 	opt  *Options
-	busy chan struct{} // full while a network is opened or ranks
+	busy chan struct{} // full while a network is opened or ranks queries
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -49,8 +49,8 @@ type networks struct {
 	all map[networkKey]*openNetwork
 }
 
-// openNetwork is a network with an encoded split, or one that is being opened or failed to open. Its fields are guarded
-// by networks.mu; index and pictures do not change once it is open.
+// openNetwork is a network with an encoded split; it may still be opening, or have failed to open. networks.mu guards
+// its fields; index and pictures do not change once it is open.
 type openNetwork struct {
 	progressOf
 	key      networkKey
@@ -59,11 +59,11 @@ type openNetwork struct {
 	index    searcher // nil until it is open
 	pictures *splitPictures
 	outcomes *search.Outcomes // nil until every query is ranked
-	users    sync.WaitGroup   // requests that read index now
+	users    sync.WaitGroup   // requests that use index
 	gone     bool
 }
 
-// progressOf is the state of a network at one moment, for a page.
+// progressOf is a snapshot of the state of a network, for a page.
 type progressOf struct {
 	Phase                           string
 	Done, Total                     int
@@ -76,7 +76,7 @@ func newNetworks(o *Options) *networks {
 	return &networks{opt: o, busy: make(chan struct{}, 1), ctx: ctx, stop: stop, all: map[networkKey]*openNetwork{}}
 }
 
-// close cancels what is loading and closes every index.
+// close cancels loading and closes every index.
 func (s *networks) close() {
 	s.stop()
 	s.work.Wait()
@@ -88,7 +88,7 @@ func (s *networks) close() {
 	s.work.Wait()
 }
 
-// drop forgets a network and closes it when the last request that reads it ends. mu is locked.
+// drop removes a network and closes it after the last request that uses it. The caller holds mu.
 func (s *networks) drop(b *openNetwork) {
 	delete(s.all, b.key)
 	b.gone = true
@@ -101,7 +101,6 @@ func (s *networks) drop(b *openNetwork) {
 	}
 }
 
-// state returns the state of a network; ok is false if nobody asked for it.
 func (s *networks) state(k networkKey) (p progressOf, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +111,7 @@ func (s *networks) state(k networkKey) (p progressOf, ok bool) {
 	return p, ok
 }
 
-// acquire returns an open network, which stays open until release is called; nil if it is not open.
+// acquire returns an open network, which stays open until release is called, or nil.
 func (s *networks) acquire(k networkKey) (b *openNetwork, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,7 @@ func (s *networks) ranks(b *openNetwork) *search.Outcomes {
 	return b.outcomes
 }
 
-// load starts to open a network for a split, unless that was done before. run is the directory of the run.
+// load starts to open a network for a split, unless it is open or opening.
 func (s *networks) load(k networkKey, run *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *networks) load(k networkKey, run *Run) {
 		}
 		s.drop(b)
 	}
-	for len(s.all) >= maxNetworks { // the oldest make room
+	for len(s.all) >= maxNetworks { // drop the oldest
 		s.drop(slices.MinFunc(slices.Collect(maps.Values(s.all)), func(a, b *openNetwork) int {
 			return a.opened.Compare(b.opened)
 		}))
@@ -160,7 +159,7 @@ func (s *networks) load(k networkKey, run *Run) {
 	s.work.Go(func() { s.open(ctx, b, o) })
 }
 
-// wait waits until no other network is being opened or ranks; false when ctx ended first.
+// wait waits until no other network is opening or ranking; false if ctx ends first.
 func (s *networks) wait(ctx context.Context) bool {
 	select {
 	case s.busy <- struct{}{}:
@@ -170,7 +169,7 @@ func (s *networks) wait(ctx context.Context) bool {
 	}
 }
 
-// open opens the network, and ranks every query at once where that takes little time.
+// open opens the network, and ranks every query if this is quick.
 func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options) {
 	if !s.wait(ctx) {
 		return
@@ -203,7 +202,7 @@ func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options) {
 	}
 }
 
-// rank starts to rank every query of an open network, unless that was done before.
+// rank starts to rank every query of an open network, unless it did before.
 func (s *networks) rank(k networkKey) {
 	b, release := s.acquire(k)
 	if b == nil {
@@ -236,7 +235,7 @@ func (s *networks) rank(k networkKey) {
 	})
 }
 
-// guarded turns a panic of the work into its error, so that one network does not end the program.
+// guarded turns a panic of f into an error, so that one network does not end the program.
 func guarded[T any](f func() (T, error)) (out T, err error) {
 	defer func() {
 		if e := recover(); e != nil {

@@ -14,26 +14,24 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Options say what New shows. Dir is required; the zero value of every other field is usable.
+// Options are the options of New. Dir is required; the zero value of every other field is usable.
 type Options struct {
-	Dir      string           // folder of runs, at any depth up to five, or one run
-	Data     string           // data set that networks retrieve from; "" is the one each run was trained on
-	PerImage options.PerSplit // captions of an image that its files must bear out
-	Images   string           // folder of pictures; "" is the folder images of the data set, if there is one
-	// Extractor is the model of ONNX for pictures that are sent to the page; "" is the one that 'data extract'
-	// recorded. Getenv reads the environment, for the library that runs it.
-	Extractor string
-	Getenv    func(string) string
-	Cache     string // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
-	// CacheLimit bounds a cache that nobody asked for, see search.Options; 0 does not.
+	Dir       string              // folder of runs, at any depth up to five, or one run
+	Data      string              // data set that networks retrieve from; "" is the one each run was trained on
+	PerImage  options.PerSplit    // captions of an image, checked against the files
+	Images    string              // folder of pictures; "" is the folder images of the data set, if it exists
+	Extractor string              // ONNX model for uploaded pictures; "" is the one that 'data extract' recorded
+	Getenv    func(string) string // reads the environment, for the library of ONNX Runtime
+	Cache     string              // folder for encodings, see search.Options; "" keeps nothing
+	// CacheLimit is the size in bytes of a default cache, see search.Options.
 	CacheLimit int64
-	Hosts      []string // host names under which the page may be called, beside localhost and IP addresses
+	Hosts      []string // host names that may be used in addition to localhost and IP addresses
 	Device     device.Options
 	BLAS       string
-	Warn       func(error)      // what a person should know of the device; may be nil
+	Warn       func(error)      // receives warnings; may be nil
 	Now        func() time.Time // nil is time.Now
 
-	open opener // nil is search.Open; tests put small ones in its place
+	open opener // nil is search.Open; tests replace it
 }
 
 // opener opens what answers queries.

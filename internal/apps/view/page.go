@@ -27,32 +27,19 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// pages are the parsed templates, by the name of the page.
-type pages map[string]*template.Template
-
-// parsePages combines each page with the layout and the parts that pages share.
-func parsePages() (pages, error) {
-	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html",
-		"templates/part_*.html")
-	if err != nil {
-		return nil, err
-	}
-	all := pages{}
-	names, err := fs.Glob(templateFiles, "templates/page_*.html")
-	if err != nil {
-		return nil, err
-	}
+// pages are the templates by the name of the page, each with the layout and the shared parts.
+var pages = func() map[string]*template.Template {
+	shared := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html",
+		"templates/part_*.html"))
+	all := map[string]*template.Template{}
+	names, _ := fs.Glob(templateFiles, "templates/page_*.html") // the pattern is right
 	for _, name := range names {
-		t, err := template.Must(shared.Clone()).ParseFS(templateFiles, name)
-		if err != nil {
-			return nil, err
-		}
-		all[strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page_"), ".html")] = t
+		page := strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page_"), ".html")
+		all[page] = template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, name))
 	}
-	return all, nil
-}
+	return all
+}()
 
-// request is one request of a page.
 type request struct {
 	*http.Request
 	w   http.ResponseWriter
@@ -61,12 +48,12 @@ type request struct {
 	q   url.Values
 }
 
-// frame is what the layout shows around a page.
+// frame is the data of the layout around a page.
 type frame struct {
 	Title, Tab, Root string
 	Theme            string // light, dark, or "" for the theme of the system
 	Here             string // path and query of the page
-	Part             string // path and query of the part that changes; "" for a page that stands still
+	Part             string // path and query of the part that changes; "" for a static page
 	Query            *picked
 	Data             any
 }
@@ -77,7 +64,7 @@ var (
 	errNoRun    = web.Errorf(http.StatusNotFound, "", "there is no such run; it may have been moved or deleted")
 )
 
-// page turns a function into a handler that shows its error as a page.
+// page returns a handler that shows an error of f as a page.
 func (s *Server) page(f func(*request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := &request{Request: hr, w: w, s: s, now: s.opt.Now(), q: hr.URL.Query()}
@@ -86,8 +73,7 @@ func (s *Server) page(f func(*request) error) http.Handler {
 			return
 		}
 		status := http.StatusInternalServerError
-		var e *web.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*web.Error](err); ok {
 			status = e.Status
 		}
 		if err := r.render(status, "error", frame{Title: "Not shown", Data: err.Error()}); err != nil {
@@ -96,8 +82,7 @@ func (s *Server) page(f func(*request) error) http.Handler {
 	})
 }
 
-// show renders a page, or with ?part=1 the part of it that changes, with an ETag: what has not changed is not sent
-// again.
+// show renders a page, or with ?part=1 its part that changes. With an ETag, unchanged pages are not sent again.
 func (r *request) show(name string, f frame) error { return r.render(http.StatusOK, name, f) }
 
 func (r *request) render(status int, name string, f frame) error {
@@ -107,7 +92,7 @@ func (r *request) render(status int, name string, f frame) error {
 		whole = "live"
 	}
 	var b bytes.Buffer
-	if err := r.s.pages[name].ExecuteTemplate(&b, whole, f); err != nil {
+	if err := pages[name].ExecuteTemplate(&b, whole, f); err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}
 	h := r.w.Header()
@@ -133,14 +118,14 @@ func (r *request) render(status int, name string, f frame) error {
 	return nil
 }
 
-// partURL is the address of the changing part of this page.
+// partURL returns the address of the changing part of this page.
 func (r *request) partURL() string {
 	q := r.URL.Query()
 	q.Set("part", "1")
 	return r.URL.Path + "?" + q.Encode()
 }
 
-// themeCookie remembers the choice of colours; it is read and set by the server, so that it works without JavaScript.
+// themeCookie stores the choice of colours. The server reads and sets it, so that it works without JavaScript.
 const themeCookie = "vsetrain_theme"
 
 func (r *request) themeOf() string {
@@ -163,7 +148,7 @@ func (s *Server) theme(r *request) error {
 	return nil
 }
 
-// redirect goes to a path of this server, whatever else the address names.
+// redirect redirects to the path and query of an address, on this server whatever host it names.
 func (r *request) redirect(to string) {
 	u, err := url.Parse(to)
 	if err != nil {
@@ -176,7 +161,7 @@ func (r *request) redirect(to string) {
 	http.Redirect(r.w, r.Request, target, http.StatusSeeOther)
 }
 
-// assetHandler serves style and script, under names that browsers may keep.
+// assetHandler serves style and script under names that browsers may cache.
 func assetHandler() http.Handler {
 	files, err := fs.Sub(assetFiles, "assets")
 	if err != nil {

@@ -5,11 +5,10 @@ import (
 	"math"
 
 	"vsetrain/internal/apps/web"
-
 	"vsetrain/internal/run/analysis"
 )
 
-// look is the address of the attention of caption c to image i, "" where the words of the network attend to nothing.
+// look returns the address of the attention of caption c to image i, or "" if the words of the network do not attend.
 func (p *picked) look(i, c int) string {
 	if !p.attends() {
 		return ""
@@ -17,14 +16,14 @@ func (p *picked) look(i, c int) string {
 	return p.URL("/attention", "i", i, "c", c)
 }
 
-// layer is the box of a region in a picture of that many units.
+// layer is the box of a region in the units of its figure.
 type layer struct {
 	X, Y, W, H float64
-	Veil       string // gray of the mask: as much of the veil as is left
+	Veil       string // gray of the mask: the remaining part of the veil
 	Line       string // class of its outline; "" without
 }
 
-// wordFigure is a picture under a veil that leaves what a word attends to.
+// wordFigure is a picture under a veil with holes where a word attends.
 type wordFigure struct {
 	Word    string
 	W, H    float64
@@ -36,7 +35,7 @@ type wordFigure struct {
 // pictureSide is the longer side of a picture in units of its figure.
 const pictureSide = 400
 
-// wordFigures draws the words of a caption without those that the network puts at its start and end.
+// wordFigures draws the words of a caption without <start> and <end>.
 func wordFigures(a *analysis.WordAttention, picture bool) (out []wordFigure) {
 	lines := [4]string{"edge", "marker", "marker second", "marker third"}
 	if picture {

@@ -2,7 +2,6 @@ package view
 
 import "vsetrain/internal/apps/web"
 
-// imagePage finds captions for an image, i or the id of one.
 func (s *Server) imagePage(r *request, p *picked) error {
 	var d struct {
 		Image      figure
@@ -40,10 +39,10 @@ func (s *Server) imagePage(r *request, p *picked) error {
 			if err != nil {
 				return err
 			}
-			for n, h := range a.Hits {
-				l := p.line(h.Index)
-				l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, p.Info.Own.ImageOf(h.Index) == i, p.look(i, h.Index)
-				d.Hits = append(d.Hits, l)
+			d.Hits = p.lines(a.Hits)
+			for n := range d.Hits {
+				l := &d.Hits[n]
+				l.Own, l.Look = l.Image.Index == i, p.look(i, l.Index)
 			}
 			d.TookMS = float64(a.Took.Microseconds()) / 1000
 		}

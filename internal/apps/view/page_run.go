@@ -14,20 +14,19 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// setting is a line of a configuration.
 type setting struct {
 	config.Value
 	Changed bool // is not the default
 }
 
-// settingGroup is the settings of a run that are not the default, those that are, or the settings of other networks and
-// losses, which it does not read.
+// settingGroup is a group of settings of a run: changed from the default, at the default, or unused by its network and
+// loss.
 type settingGroup struct {
 	ID, Text string
 	List     []setting
 }
 
-// settings lists the configuration of a run in groups, the one that tells most first.
+// settings lists the configuration of a run in groups, changed settings first.
 func settings(c *config.Config) []settingGroup {
 	if c == nil {
 		return nil
@@ -50,14 +49,14 @@ func settings(c *config.Config) []settingGroup {
 	return slices.DeleteFunc(out, func(g settingGroup) bool { return len(g.List) == 0 })
 }
 
-// timing tells when a run began and when it will be done.
+// timing tells when a run began and when it will end.
 type timing struct {
-	Started, Session time.Time // of the first session and of the one that trains now; zero where it is not known
-	Left             string    // about; "" where it cannot be told
-	Early            bool      // it may end before: train.early_stop
+	Started, Session time.Time // of the first and the present session; zero if unknown
+	Left             string    // estimated; "" if unknown
+	Early            bool      // it may end earlier: train.early_stop
 }
 
-// timingOf extrapolates the pace of the session that trains a run, validations included.
+// timingOf extrapolates the pace of the present session, including validations.
 func timingOf(r *Run, sessions []runfs.Env) (t timing) {
 	if len(sessions) > 0 {
 		t.Started = sessions[0].Started
@@ -99,7 +98,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// runPage shows one run.
 func (s *Server) runPage(r *request) error {
 	run := s.store.find(r.q.Get("id"), r.now)
 	if run == nil {
@@ -136,7 +134,7 @@ func (s *Server) runPage(r *request) error {
 	if d.Measured, err = s.measures.of([]*Run{run}); err != nil {
 		return err
 	}
-	if d.Sessions, err = run.sessions(); err != nil {
+	if d.Sessions, err = runfs.ReadSessions(run.Dir); err != nil {
 		d.SessionsErr = err.Error()
 	}
 	if n := len(d.Sessions); n > 0 {
@@ -152,14 +150,14 @@ func (s *Server) runPage(r *request) error {
 // maxCompared bounds the runs of one comparison.
 const maxCompared = 16
 
-// compared is a run beside the base, the first of the runs.
+// compared is a run in a comparison with the base, the first run.
 type compared struct {
 	runRow
 	Class      string
 	Loss       string
 	Base       bool
 	Comparable bool // trained on the data of the base
-	Collapsed  bool // the base did, so nothing is compared with it
+	Collapsed  bool // the base collapsed, so nothing is compared with it
 	Reached    bool
 	At         float64
 	Abs, Pct   float64
@@ -167,13 +165,11 @@ type compared struct {
 	DropURL    string // the page without this run
 }
 
-// difference is a setting in which the runs differ.
 type difference struct {
 	Key    string
 	Values []string
 }
 
-// comparePage compares runs; the first named is the base.
 func (s *Server) comparePage(r *request) error {
 	var d struct {
 		Runs        []compared
@@ -260,7 +256,7 @@ func (s *Server) comparePage(r *request) error {
 	return r.show("compare", frame{Title: "Compare", Tab: "compare", Part: r.partURL(), Data: d})
 }
 
-// nameAlike gives the losses of runs the names that the tables of their report have, which say what else differs.
+// nameAlike names the losses of runs as the tables of 'vsetrain report' do, which say what else differs.
 func nameAlike(runs []compared) {
 	var all []*report.Run
 	at := map[*report.Run]int{}
@@ -279,7 +275,6 @@ func nameAlike(runs []compared) {
 	}
 }
 
-// differencesOf lists the settings in which runs differ.
 func differencesOf(runs []*Run) (out []difference) {
 	keys, values := differing(runs)
 	for i, k := range keys {
@@ -288,8 +283,7 @@ func differencesOf(runs []*Run) (out []difference) {
 	return out
 }
 
-// differing returns the keys in which runs differ, with the values of all runs. A run whose configuration cannot be
-// read has none.
+// differing returns the keys in which runs differ, with the values of all runs; "" for an unreadable configuration.
 func differing(runs []*Run) (keys []string, values [][]string) {
 	var configs []*config.Config
 	for _, run := range runs {

@@ -32,7 +32,6 @@ func newRow(r *Run) runRow {
 	return row
 }
 
-// column is a heading that sorts a table.
 type column struct {
 	Key, Text, Class, URL, Sorted string // Sorted: ascending, descending or ""
 }
@@ -57,8 +56,7 @@ func seedOf(r *runRow) uint64 {
 	return r.Config.Seed
 }
 
-// columns returns the headings with the addresses that sort by them: again in the other direction where it is sorted by
-// them now.
+// columns returns the headings with the addresses that sort by them. The address of the present key reverses the order.
 func (r *request) columns(list ...column) []column {
 	key, down := r.q.Get("sort"), r.q.Get("desc") != ""
 	for i := range list {
@@ -82,7 +80,6 @@ func (r *request) columns(list ...column) []column {
 	return list
 }
 
-// sorted orders rows as the request asks.
 func (r *request) sorted(rows []runRow) {
 	by, ok := orders[r.q.Get("sort")]
 	if !ok {
@@ -112,7 +109,6 @@ func (row *runRow) matches(filter string) bool {
 	return true
 }
 
-// runsPage lists the runs.
 func (s *Server) runsPage(r *request) error {
 	runs, full := s.store.all(r.now)
 	var d struct {

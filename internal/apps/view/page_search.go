@@ -7,15 +7,13 @@ import (
 	"slices"
 	"strconv"
 
-	"vsetrain/internal/apps/web"
-
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 )
 
 // results is how many results a search shows.
 const results = 24
 
-// found is what a network finds for a caption.
 type found struct {
 	Text    string
 	Caption *line // of the split; nil for a caption that was typed
@@ -26,16 +24,15 @@ type found struct {
 	OwnRank int // of the image that the caption describes
 }
 
-// answerOf is what a network found, for the template.
+// answerOf pairs a result with the network that found it, for the template.
 type answerOf struct {
 	Found *found
 	By    *picked
 }
 
-// By pairs it with the network that found it.
 func (d found) By(p *picked) answerOf { return answerOf{&d, p} }
 
-// find searches an open network for the caption of a request: typed (q) or one of the split (c).
+// find searches images for the caption of a request: typed (q) or a caption of the split (c).
 func (p *picked) find(r *request) (d found, err error) {
 	d.Text = r.q.Get("q")
 	var a search.Answer
@@ -84,15 +81,15 @@ func (p *picked) find(r *request) (d found, err error) {
 	return d, nil
 }
 
-// searchPage finds images for a caption that was typed (q) or is one of the split (c), with another run beside it (b).
+// searchPage finds images for a typed caption (q) or a caption of the split (c), also with a second run (b).
 func (s *Server) searchPage(r *request, p *picked) error {
 	p.Beside = r.q.Get("b")
 	var d struct {
 		found
 		Examples []line
-		Other    *picked // the run beside; nil without
+		Other    *picked // the second run; nil without
 		Beside   found
-		Waits    bool // the run beside is being opened
+		Waits    bool // the second run is opening
 	}
 	d.Text = r.q.Get("q")
 	if p.Open {
@@ -120,8 +117,8 @@ func (s *Server) searchPage(r *request, p *picked) error {
 	return p.show(r, "search", f)
 }
 
-// beside asks another run the same, and notes in the results of both which rank the other gives an image. The caller
-// must call release of the picked.
+// beside searches with a second run and notes in the results of both at which rank the other has an image. The caller
+// must call release of the returned picked.
 func (s *Server) beside(r *request, p *picked, d *found) (*picked, found, error) {
 	run := s.store.find(p.Beside, r.now)
 	if run == nil {

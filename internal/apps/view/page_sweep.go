@@ -19,13 +19,13 @@ import (
 type sweepRow struct {
 	ID, Name string
 	Trials   []*Run
-	Counts   map[string]int  // of trials by how they stand
+	Counts   map[string]int  // of trials, by Standing
 	standing map[*Run]string // runRow.Standing
 	Best     *Run            // the first of the best
 	Equal    []*Run          // as good as Best
 }
 
-// sweepsOf finds the sweeps among runs that are in the order of their ids.
+// sweepsOf finds the sweeps among runs, which are in the order of their ids.
 func sweepsOf(runs []*Run) []sweepRow {
 	var out []sweepRow
 	at := map[string]int{}
@@ -115,7 +115,8 @@ func (s *Server) sweepPage(r *request) error {
 	return r.show("sweep", frame{Title: "Sweep " + d.Sweep.Name, Tab: "sweep", Part: r.partURL(), Data: d})
 }
 
-// sweepOf returns the number of the sweep with an id, of the only one without; -1 is the list of them.
+// sweepOf returns the index of the sweep with an id. Without an id, it returns 0 for a single sweep, and otherwise -1
+// for the list of sweeps.
 func sweepOf(sweeps []sweepRow, id string) (int, error) {
 	if id == "" && len(sweeps) == 1 {
 		return 0, nil
@@ -135,8 +136,8 @@ func (w *sweepRow) folder(served string) string {
 	return filepath.Join(served, filepath.FromSlash(w.ID))
 }
 
-// trialRows returns the trials with the settings in which they differ. How many epochs a trial was given is not a
-// setting of a sweep with rungs.
+// trialRows returns the trials with the settings in which they differ. With rungs, the epochs of a trial are not a
+// setting.
 func trialRows(trials []*Run) (rows []runRow, keys []string) {
 	keys, values := differing(trials)
 	for i, t := range trials {
@@ -164,7 +165,7 @@ func trialRows(trials []*Run) (rows []runRow, keys []string) {
 	return rows, keys
 }
 
-// withoutEffect lists the settings that changed the best M-Recall of no trial.
+// withoutEffect lists the settings that did not change the best M-Recall of any trial.
 func withoutEffect(rows []runRow, keys []string) (without []string) {
 	var levels [][]string
 	var best []float64
@@ -204,8 +205,8 @@ func rungsOf(rows []runRow) (all []int) {
 	return slices.Compact(all)
 }
 
-// sweepPlot draws the trials. The best have a colour each, as many as there are, and give their name to the table; the
-// others are grey. Trials whose curves are the same are one curve. The rungs of successive halving are lines.
+// sweepPlot draws the trials. Each of the best has a colour, which its row of the table shows too; the others are grey.
+// Trials with equal curves share one curve. The rungs of successive halving are vertical lines.
 func sweepPlot(rows []runRow, keys []string) *plot {
 	p := plot{ID: "trials", Title: "M-Recall of the trials", X: "epoch", Y: "%"}
 	order := make([]*runRow, len(rows))
@@ -213,8 +214,8 @@ func sweepPlot(rows []runRow, keys []string) *plot {
 		order[i] = &rows[i]
 	}
 	slices.SortStableFunc(order, func(a, b *runRow) int { return orders["best"](b, a) })
-	at, equal := map[string]int{}, map[int]int{} // curves by their points, and how many trials more they are of
-	var coloured []string                        // class of each curve, "" where it is grey
+	at, equal := map[string]int{}, map[int]int{} // curves by their points, and how many more trials they show
+	var coloured []string                        // class of each curve; "" is grey
 	for _, row := range order {
 		c := row.validations(row.label(keys), "trial", mRecall)
 		line := fmt.Sprint(c.X, c.Y)
@@ -242,8 +243,8 @@ func sweepPlot(rows []runRow, keys []string) *plot {
 	return newPlot(p)
 }
 
-// Standing is how a trial stands in its sweep: one that has reached its present target is paused, where its
-// configuration plans more or other trials went further.
+// Standing returns the state of a trial in its sweep. A trial that has reached its present target is paused if its
+// configuration plans more epochs or other trials have trained longer.
 func (r *runRow) Standing() string {
 	switch {
 	case r.State == Running:
@@ -260,7 +261,7 @@ func (r *runRow) Standing() string {
 // shows, for those who do not see it.
 type drawing struct{ Name, Text string }
 
-// figures are those that collect writes.
+// figures are the drawings that collect writes.
 var figures = []drawing{{"parallel", "Results and settings of all points (parallel coordinates)"},
 	{"importance", "How much of the differences each setting explains alone"}}
 
@@ -269,7 +270,7 @@ const maxFigure = 8 << 20
 
 func figurePath(folder, name string) string { return filepath.Join(folder, "collect", name+".svg") }
 
-// drawings returns the figures that are there; stale says that a trial was trained on since.
+// drawings returns the existing figures; stale reports that a trial has trained after they were drawn.
 func drawings(folder string, w *sweepRow) (out []drawing, stale bool) {
 	for _, f := range figures {
 		st, err := os.Stat(figurePath(folder, f.Name))
@@ -284,7 +285,6 @@ func drawings(folder string, w *sweepRow) (out []drawing, stale bool) {
 	return out, stale
 }
 
-// sweepFigure serves a figure of a sweep by its name.
 func (s *Server) sweepFigure(r *request) error {
 	runs, _ := s.store.all(r.now)
 	sweeps := sweepsOf(runs)

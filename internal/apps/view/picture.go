@@ -5,19 +5,20 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/system/options"
 )
 
-// splitPictures are the picture files of a split's images.
+// splitPictures are the picture files of the images of a split.
 type splitPictures struct {
 	gallery *pictures.Gallery // nil without a folder
 	missing map[string]bool   // ids without a picture
 }
 
-// openPictures looks for the picture of every image; dir may be "".
+// openPictures looks for the picture of every image; "" is no folder.
 func openPictures(dir string, x searcher) (*splitPictures, error) {
 	p := &splitPictures{missing: map[string]bool{}}
 	if dir == "" {
@@ -42,28 +43,11 @@ func (p *splitPictures) has(id string) bool { return p.gallery != nil && !p.miss
 // maxPicture bounds the file that is sent.
 const maxPicture = 64 << 20
 
-// picture sends the picture of image i of a split that is open. The request holds a number; the name of the file comes
-// from the ids file.
+// picture sends the picture of image i of an open split. The request has only a number; the name of the file comes from
+// the ids file.
 func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
-	q := hr.URL.Query()
-	b, release := s.networks.acquire(keyOf(q))
-	if b == nil {
-		http.NotFound(w, hr)
-		return
-	}
-	defer release()
-	i, err := options.ParseInt(q.Get("i"))
-	if err != nil || i < 0 || i >= b.index.Info().Images {
-		http.NotFound(w, hr)
-		return
-	}
-	id := b.index.Image(i).ID
-	if !b.pictures.has(id) {
-		http.NotFound(w, hr)
-		return
-	}
-	f, err := b.pictures.gallery.Open(id)
-	if err != nil {
+	f := s.networks.openPicture(hr.URL.Query())
+	if f == nil {
 		http.NotFound(w, hr)
 		return
 	}
@@ -78,8 +62,25 @@ func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 	http.ServeContent(w, hr, "", st.ModTime(), f)
 }
 
-// pictureKind tells the type of a file from its first bytes; what is not a picture that a browser only draws is an
-// error.
+// openPicture opens the picture that a request names; nil if there is none.
+func (s *networks) openPicture(q url.Values) *os.File {
+	b, release := s.acquire(keyOf(q))
+	if b == nil {
+		return nil
+	}
+	defer release()
+	i, err := options.ParseInt(q.Get("i"))
+	if err != nil || i < 0 || i >= b.index.Info().Images || !b.pictures.has(b.index.Image(i).ID) {
+		return nil
+	}
+	f, err := b.pictures.gallery.Open(b.index.Image(i).ID)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// pictureKind returns the media type of a file by its first bytes, or an error if it is not a raster picture.
 func pictureKind(f *os.File) (string, fs.FileInfo, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -89,11 +90,8 @@ func pictureKind(f *os.File) (string, fs.FileInfo, error) {
 		return "", nil, errors.New("not a picture file")
 	}
 	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && err != io.ErrUnexpectedEOF {
-		return "", nil, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
 		return "", nil, err
 	}
 	switch kind := http.DetectContentType(head[:n]); kind {

@@ -23,7 +23,6 @@ type curve struct {
 	X, Y  []float64
 }
 
-// mark is a vertical line.
 type mark struct {
 	Name, Class string
 	X           float64
@@ -44,7 +43,7 @@ type plot struct {
 	Across, Up chart.Axis
 }
 
-// Legend returns the curves in the order of their names below the plot: of trials the best, which is drawn last, first.
+// Legend returns the curves in the order of the legend. The best trial is drawn last, but comes first in the legend.
 func (p *plot) Legend() []curve {
 	list := slices.Clone(p.Curves)
 	if p.ID == "trials" {
@@ -53,7 +52,7 @@ func (p *plot) Legend() []curve {
 	return list
 }
 
-// newPlot finds the ranges of the axes. Curves without points stay out, one of a single value is a dot.
+// newPlot finds the ranges of the axes. It leaves out curves without points; a curve with one point becomes a dot.
 func newPlot(p plot) *plot {
 	kept := p.Curves[:0:0]
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -104,7 +103,7 @@ func (p *plot) Points(c curve) string {
 	return chart.Coordinates(chart.Trace(c.X, c.Y, p.Across, p.Up))
 }
 
-// Description tells the curves in words, for those who do not see them.
+// Description describes the curves in words, for screen readers.
 func (p *plot) Description() string {
 	var parts []string
 	for _, c := range p.Curves {
@@ -128,8 +127,7 @@ func (p *plot) Description() string {
 	return strings.Join(parts, " ")
 }
 
-// Table returns the values of the curves that are not faint, at most tableRows of them for each, in rows of the same
-// place.
+// Table returns the values of the curves that are not faint, at most tableRows for each, in rows with the same x.
 func (p *plot) Table() (rows [][]string) {
 	shown := slices.DeleteFunc(slices.Clone(p.Curves), func(c curve) bool { return strings.Contains(c.Class, "faint") })
 	at := map[float64][]string{}

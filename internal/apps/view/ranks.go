@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/apps/web"
-
 	"vsetrain/eval"
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/system/options"
 )
 
@@ -45,7 +44,7 @@ func (b bin) Name() string {
 // binHeight is the height of a bar with the gap below it.
 const binHeight = 40
 
-// histogram counts ranks among so many candidates in bins that widen: the limits of R@1, R@5, R@10, and then.
+// histogram counts ranks in bins that widen, beginning with the limits of R@1, R@5 and R@10, up to candidates.
 func histogram(of []search.Outcome, candidates int) []bin {
 	limits := []int{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, candidates}
 	worst := 0
@@ -78,7 +77,6 @@ func histogram(of []search.Outcome, candidates int) []bin {
 	return bins
 }
 
-// queryRow is a query in the table of ranks.
 type queryRow struct {
 	Text        line   // of a caption
 	Image       figure // of an image
@@ -101,7 +99,7 @@ type paging struct {
 	Prev, Next      string
 }
 
-// paging finds the page that is asked for; url is the address of page n.
+// paging returns the requested page; url returns the address of page n.
 func (r *request) paging(total, size int, url func(n int) string) paging {
 	n, _ := options.ParseInt(r.q.Get("page"))
 	n = max(0, min(n, (total-1)/size))
@@ -115,7 +113,6 @@ func (r *request) paging(total, size int, url func(n int) string) paging {
 	return p
 }
 
-// queriesPage shows the ranks of all queries.
 func (s *Server) queriesPage(r *request, p *picked) error {
 	var d struct {
 		Dir     string
@@ -184,7 +181,6 @@ func outcomesOf(out *search.Outcomes, dir string) []search.Outcome {
 	return out.Captions
 }
 
-// sortOutcomes orders by a column.
 func sortOutcomes(of []search.Outcome, key string, down bool) {
 	slices.SortStableFunc(of, func(a, b search.Outcome) int {
 		c := 0
@@ -203,7 +199,7 @@ func sortOutcomes(of []search.Outcome, key string, down bool) {
 	})
 }
 
-// ranksFile is the ranks of all queries as a file, the one that eval --save-ranks writes.
+// ranksFile sends the ranks of all queries in the format of eval --save-ranks.
 func (s *Server) ranksFile(r *request, p *picked) error {
 	if !p.Open || s.networks.ranks(p.network) == nil {
 		return web.BadRequest("the queries are not ranked yet: open the network and rank them first")
@@ -236,7 +232,7 @@ func ranking(of []search.Outcome) (ranks, top []int) {
 	return ranks, top
 }
 
-// mistake is a query beside what it should and what it did find.
+// mistake is a query with its match and the best wrong candidate.
 type mistake struct {
 	Query        line   // of a caption
 	Image        figure // the query, where that is an image

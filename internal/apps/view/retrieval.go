@@ -6,14 +6,13 @@ import (
 	"net/url"
 	"slices"
 
-	"vsetrain/internal/apps/web"
-
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/system/options"
 )
 
-// picked is the network and split that retrieval pages work with, and what the choice offers.
+// picked is the network and split of a retrieval page, and the possible choices.
 type picked struct {
 	Key         networkKey
 	Run         *Run
@@ -22,12 +21,12 @@ type picked struct {
 	State       progressOf
 	Asked, Open bool
 	Info        search.Info
-	Pictures    bool // pictures that are sent can be asked for
+	Pictures    bool // pictures can be uploaded
 	NoPicture   int  // images without a picture
 	NoFolder    bool
 	Data        string
 	Page        string // path of the page that asks
-	Beside      string // run whose results are shown beside; "" without
+	Beside      string // id of the second run; "" without
 
 	network *openNetwork
 	release func()
@@ -41,7 +40,7 @@ func keyOf(q url.Values) networkKey {
 	return k
 }
 
-// picking is a page of what the query names, which stays open as long as the page needs it.
+// picking calls a page with the network that the query names, which stays open meanwhile.
 func (s *Server) picking(page func(*request, *picked) error) func(*request) error {
 	return func(r *request) error {
 		p, err := s.pick(r)
@@ -53,7 +52,7 @@ func (s *Server) picking(page func(*request, *picked) error) func(*request) erro
 	}
 }
 
-// pick opens what the query names. The caller must call release.
+// pick acquires the network that the query names. The caller must call release.
 func (s *Server) pick(r *request) (*picked, error) {
 	p := &picked{Key: keyOf(r.q), Page: r.URL.Path, release: func() {}}
 	runs, _ := s.store.all(r.now)
@@ -105,7 +104,6 @@ func (p *picked) URL(page string, more ...any) string {
 	return page + "?" + q.Encode()
 }
 
-// figure is an image in a page.
 type figure struct {
 	Index       int
 	ID, Caption string
@@ -115,10 +113,9 @@ type figure struct {
 	Rank        int // from 1; 0 is none
 	Own         bool
 	Look        string // address of the attention of a caption to it; "" without
-	There       string // where the run beside has it; "" without
+	There       string // its rank in the second run; "" without
 }
 
-// figure describes image i.
 func (p *picked) figure(i int) figure {
 	m := p.network.index.Image(i)
 	f := figure{Index: i, ID: m.ID, URL: p.URL("/image", "i", i)}
@@ -131,7 +128,6 @@ func (p *picked) figure(i int) figure {
 	return f
 }
 
-// attends reports whether the words of the network attend to regions.
 func (p *picked) attends() bool {
 	return p.Run != nil && p.Run.Config != nil && p.Run.Config.Model.Traits().WordAttention
 }
@@ -145,7 +141,7 @@ type line struct {
 	Rank  int // from 1; 0 is none
 	Own   bool
 	Image figure // of the image it describes
-	Look  string // address of its attention to an image; "" where its words attend to nothing
+	Look  string // address of its attention to an image; "" without
 }
 
 func (p *picked) line(c int) line {
@@ -153,7 +149,17 @@ func (p *picked) line(c int) line {
 		Image: p.figure(p.Info.Own.ImageOf(c))}
 }
 
-// load starts to open the network that a form names, and goes back to the page.
+// lines returns the captions that a query found.
+func (p *picked) lines(hits []search.Hit) (all []line) {
+	for n, h := range hits {
+		l := p.line(h.Index)
+		l.Score, l.Rank = h.Score, n+1
+		all = append(all, l)
+	}
+	return all
+}
+
+// load starts to open the network that a form names, and redirects to the page of the form.
 func (s *Server) load(r *request) error {
 	if err := r.ParseForm(); err != nil {
 		return web.BadRequest("the form cannot be read")
@@ -179,7 +185,6 @@ func (s *Server) load(r *request) error {
 	return nil
 }
 
-// rank starts to rank every query.
 func (s *Server) rank(r *request) error {
 	if err := r.ParseForm(); err != nil {
 		return web.BadRequest("the form cannot be read")
@@ -217,7 +222,7 @@ func (r *request) whole(name string, below int) (int, error) {
 	return i, nil
 }
 
-// show shows a retrieval page, or what has to happen before: choose, wait.
+// show shows a retrieval page, or the form to choose a network, or its progress.
 func (p *picked) show(r *request, name string, f frame) error {
 	f.Query = p
 	if !p.Open || p.State.Ranking {

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -138,9 +139,7 @@ func TestWarmupMarks(t *testing.T) {
 func TestRanksFile(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	path := "/ranks.csv?r=sub%2Ftwo"
-	if r, text := s.ask("GET", path, nil); r.StatusCode != 400 || !strings.Contains(text, "not ranked yet") {
-		t.Errorf("%s %s", r.Status, text)
-	}
+	s.status(path, 400, "not ranked yet")
 	s.load(networkKey{"sub/two", "best", "test"})
 	r, got := s.ask("GET", path, nil)
 	if d := r.Header.Get("Content-Disposition"); d != `attachment; filename="sub-two-best-test-ranks.csv"` {
@@ -168,9 +167,7 @@ func TestGPUOnTheRunPage(t *testing.T) {
 	s.has("/run?id=whole", "<dt>GPU memory</dt><dd>2000 of 143771 MB</dd>",
 		"<dt>GPU in use</dt><dd>87 %, 312 W, 41 °C</dd>")
 	s.has("/run?id=part", "<dt>GPU memory</dt><dd>700 of 9000 MB</dd>")
-	if _, text := s.ask("GET", "/run?id=part", nil); strings.Contains(text, "GPU in use") {
-		t.Error("a part of a GPU does not tell how much it is used")
-	}
+	s.has("/run?id=part", "!GPU in use")
 }
 
 // The words of a caption are drawn over the picture, with the weights that the network computes; networks without such
@@ -187,28 +184,19 @@ func TestAttentionPage(t *testing.T) {
 	text := s.has("/attention?r=saf&ck=last&split=test&i=2&c=11", "The weights of a word sum to 1",
 		`<image href="/picture?ck=last&amp;i=2`, `fill="rgb(0,0,0)"/></mask>`, `class="marker third"`,
 		": the largest weights are 0.", "Weights of all regions")
-	if strings.Contains(text, "cells of a grid") || strings.Contains(text, "start&gt;") {
-		t.Error("boxes are there, and <start> is no word of the caption")
-	}
+	s.contains("words of the caption over boxes", text, "!cells of a grid", "!start&gt;")
 	a := try.Get(s.server.networks.all[key].index.Attention(t.Context(), 2, 11))(t)
 	if n := strings.Count(text, "<figure>"); n != len(a.Words)-2 || n < 2 || strings.Count(text, `"casing"`) != 3*n ||
 		strings.Contains(text, `class="edge"`) {
 		t.Errorf("%d figures of %d words", n, len(a.Words))
 	}
 	for _, bad := range []string{"i=99&c=11", "i=2&c=-1", "i=2"} {
-		if r, _ := s.ask("GET", "/attention?r=saf&ck=last&split=test&"+bad, nil); r.StatusCode != 400 {
-			t.Errorf("%s: %s", bad, r.Status)
-		}
+		s.status("/attention?r=saf&ck=last&split=test&"+bad, 400)
 	}
 	plain := open(t, Options{Dir: runs})
 	plain.load(networkKey{"one", "best", "test"})
-	if text := plain.get("/image?r=one&i=2"); strings.Contains(text, "/attention") {
-		t.Error("VSE++ has a link to its attention")
-	}
-	if r, text := plain.ask("GET", "/attention?r=one&i=2&c=11", nil); r.StatusCode != 400 ||
-		!strings.Contains(text, "do not attend to regions") {
-		t.Errorf("%s", r.Status)
-	}
+	plain.has("/image?r=one&i=2", "!/attention")
+	plain.status("/attention?r=one&i=2&c=11", 400, "do not attend to regions")
 }
 
 // A second run answers the same beside the first: each says where the other has an image. It is opened by a button,
@@ -237,10 +225,6 @@ func TestTwoRunsSideBySide(t *testing.T) {
 		t.Errorf("%d cards tell of the other run", there)
 	}
 	s.has("/search?r=one&q=a+photo&b=sub%2Ftwo", `<span class="note">other run: `)
-	if text := s.get("/search?r=one&q=a+photo"); strings.Contains(text, "other run: ") {
-		t.Error("one run alone tells of another")
-	}
-	if r, _ := s.ask("GET", "/search?r=one&c=1&b=gone", nil); r.StatusCode != 404 {
-		t.Errorf("a run that is not there: %s", r.Status)
-	}
+	s.has("/search?r=one&q=a+photo", "!other run: ")
+	s.status("/search?r=one&c=1&b=gone", http.StatusNotFound)
 }

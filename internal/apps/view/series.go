@@ -9,18 +9,17 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// logFrom is the ratio of the largest to the smallest value from which a plot of losses or norms gets a logarithmic
-// axis.
+// logFrom is the ratio of the largest to the smallest value at which a plot of losses or norms gets a logarithmic axis.
 const logFrom = 50
 
 // class is colour i; the palette begins again after its last colour.
 func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
 
-// look is the style of curve i of several: a colour and dashes, by which curves are told apart without colours, and
-// seen where they lie on each other.
+// look returns the style of curve i of several: a colour and dashes, which distinguish curves without colours and where
+// they overlap.
 func look(i int) string { return class(i) + " " + chart.DashClass(i) }
 
-// steps and validations take one value of every record.
+// steps returns the curve of a value of every logged step.
 func (r *Run) steps(name, class string, value func(*records.StepRecord) float64) curve {
 	c := curve{Name: name, Class: class, X: make([]float64, len(r.Steps)), Y: make([]float64, len(r.Steps))}
 	for i := range r.Steps {
@@ -37,7 +36,7 @@ func (r *Run) validations(name, class string, value func(*records.ValidationReco
 	return c
 }
 
-// shares takes a value of the records that have it.
+// shares returns the curve of a value of the steps that have it.
 func (r *Run) shares(name, class string, value func(*records.StepRecord) *float64) curve {
 	c := curve{Name: name, Class: class}
 	for i := range r.Steps {
@@ -61,8 +60,8 @@ func t2iR1(v *records.ValidationRecord) float64   { return v.T2I.R1 }
 func t2iR5(v *records.ValidationRecord) float64   { return v.T2I.R5 }
 func t2iR10(v *records.ValidationRecord) float64  { return v.T2I.R10 }
 
-// loss and gradNorm are per pair, as the last batch of an epoch has fewer pairs than the others. Where the loss is not
-// known, they are as they were logged.
+// loss returns the loss per pair, because the last batch of an epoch has fewer pairs. Without a configuration, loss and
+// gradNorm are as logged.
 func (r *Run) loss(name, class string) curve {
 	return r.steps(name, class, func(s *records.StepRecord) float64 {
 		return s.Captioning + (s.Loss-s.Captioning)/r.summed(s)
@@ -73,7 +72,8 @@ func (r *Run) gradNorm(name, class string) curve {
 	return r.steps(name, class, func(s *records.StepRecord) float64 { return s.GradNorm / r.summed(s) })
 }
 
-// summed is over how many pairs the loss of a step is a sum: 1 for a mean. A captioning branch's part is a mean.
+// summed returns the number of pairs over which the loss of a step is a sum: 1 for a mean. The loss of a captioning
+// branch is a mean.
 func (r *Run) summed(s *records.StepRecord) float64 {
 	if r.Config == nil || r.Config.Loss.Mean() {
 		return 1
@@ -81,8 +81,7 @@ func (r *Run) summed(s *records.StepRecord) float64 {
 	return s.Pairs()
 }
 
-// speed is captions a second over the logged steps of the epoch before each: single steps, of a short batch at that,
-// say little.
+// speed returns captions per second over the logged steps of the epoch before each step, because single steps vary.
 func (r *Run) speed() curve {
 	c := curve{Name: "captions per second", Class: class(6)}
 	first, pairs, ms := 0, 0.0, 0.0
@@ -98,7 +97,7 @@ func (r *Run) speed() curve {
 	return c
 }
 
-// wide reports whether positive values span so much that a linear axis would show the largest alone.
+// wide reports whether positive values need a logarithmic axis.
 func wide(curves ...curve) bool {
 	lo, hi := 0.0, 0.0
 	for _, c := range curves {
@@ -112,7 +111,7 @@ func wide(curves ...curve) bool {
 	return lo > 0 && hi/lo >= logFrom
 }
 
-// averaged returns a curve twice: as it is, faint, and as a mean over neighbours that lets its course be seen.
+// averaged returns a long curve twice: faint, and as a mean over neighbours.
 func averaged(c curve) []curve {
 	n := len(c.Y) / 40
 	if n < 3 {
@@ -123,7 +122,7 @@ func averaged(c curve) []curve {
 	return []curve{c, mean}
 }
 
-// stairs draws a value that stayed as it was before it changed as a step.
+// stairs draws the change of a constant value as a step.
 func stairs(c curve) curve {
 	out := c
 	out.X, out.Y = nil, nil
@@ -136,7 +135,7 @@ func stairs(c curve) curve {
 	return out
 }
 
-// runPlots are the plots of one run; guess is the M-Recall that guessing gives, 0 where that is not known.
+// runPlots returns the plots of one run; guess is the M-Recall of random scores, 0 if unknown.
 func runPlots(r *Run, guess float64) []*plot {
 	const x = "epoch"
 	loss, norm := r.loss("loss", class(1)), r.gradNorm("gradient norm", class(2))
@@ -183,9 +182,8 @@ func runPlots(r *Run, guess float64) []*plot {
 	return out
 }
 
-// warmups marks where a warm-up ends that a curve shows: after the warm-up of the loss (loss.warmup_epochs) the loss is
-// another one, after the warm-up of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come
-// so far has no mark yet.
+// warmups marks the ends of warm-ups that a plot shows. After loss.warmup_epochs the loss changes; after
+// optim.warmup_steps the schedule of the learning rate begins. An end that the run has not reached has no mark.
 func (r *Run) warmups(id string) (out []mark) {
 	if r.Config == nil {
 		return nil
@@ -205,7 +203,7 @@ func (r *Run) warmups(id string) (out []mark) {
 	return out
 }
 
-// quantities are what runs can be compared by, one plot for each.
+// quantities are the plots of a comparison.
 var quantities = []struct {
 	ID, Title, unit string
 	log             bool
@@ -223,7 +221,7 @@ var quantities = []struct {
 
 func last[T any](c []T) T { return c[len(c)-1] }
 
-// comparePlots draws several runs into each plot. marks are vertical lines of the first.
+// comparePlots draws several runs into each plot. marks are vertical lines of the first plot.
 func comparePlots(runs []*Run, marks []mark) []*plot {
 	var out []*plot
 	for i, q := range quantities {
@@ -263,7 +261,7 @@ func comparePlots(runs []*Run, marks []mark) []*plot {
 	return out
 }
 
-// sparkline is the M-Recall of a run as a small polyline in a box of 96 x 24, a dot where it is one value.
+// sparkline returns the M-Recall of a run as a polyline in a box of 96 x 24; one value is a dot.
 func sparkline(r *Run) string {
 	c := r.validations("", "", mRecall)
 	p := newPlot(plot{Curves: []curve{c}})

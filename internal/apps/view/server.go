@@ -20,10 +20,9 @@ type Server struct {
 	store    *store
 	measures *measures
 	networks *networks
-	pages    pages
 }
 
-// New checks the options and looks for runs. A folder without runs is an error: there would be nothing to show.
+// New checks the options and looks for runs. A folder without runs is an error.
 func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -42,13 +41,11 @@ func New(o Options) (*Server, error) {
 			"folders below it", o.Dir, runfs.FindDepth)
 	}
 	warnOfOrigins(&s.opt, runs)
-	var err error
-	s.pages, err = parsePages()
-	return s, err
+	return s, nil
 }
 
-// warnOfOrigins tells before a page is asked for which runs were not trained on features as the features of
-// Options.Data, or may not have been.
+// warnOfOrigins warns of runs that were trained, or may have been trained, on features of another model than the
+// features of Options.Data.
 func warnOfOrigins(o *Options, runs []*Run) {
 	if o.Data == "" || o.Warn == nil {
 		return
@@ -57,27 +54,27 @@ func warnOfOrigins(o *Options, runs []*Run) {
 		if len(run.Saved) == 0 {
 			continue
 		}
-		// a split that is not there, and a run that cannot be opened, tell so when they are opened
+		// a missing split and an unreadable run are reported when they are opened
 		if note, err := pretrained.Gallery(run.Dir, o.Data, "test"); err == nil && note != "" {
 			o.Warn(errors.New(note))
 		}
 	}
 }
 
-// Runs returns how many runs are shown now.
+// Runs returns the number of runs that are shown.
 func (s *Server) Runs() int {
 	runs, _ := s.store.all(s.opt.Now())
 	return len(runs)
 }
 
-// maxBody bounds the body of a form that sends no picture.
+// maxBody bounds the body of a form without a picture.
 const maxBody = 1 << 16
 
-// policy lets a page load its own files and nothing else; no script or style in the page itself is run.
+// policy lets a page load only its own files, and forbids inline scripts and styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Handler returns the pages. Forms are taken from them alone (Sec-Fetch-Site, Origin).
+// Handler returns the handler of the pages. It accepts forms from its own pages only (Sec-Fetch-Site, Origin).
 func (s *Server) Handler() *web.Site {
 	mux := http.NewServeMux()
 	for path, page := range map[string]func(*request) error{
@@ -118,13 +115,13 @@ func (s *Server) Handler() *web.Site {
 		}}
 }
 
-// Close stops what is loading and closes the networks.
+// Close stops loading and closes the networks.
 func (s *Server) Close() { s.networks.close() }
 
-// Serve answers requests on l until ctx ends, then lets those in progress finish for a moment.
+// Serve answers requests on l until ctx ends, then lets requests in progress finish for 3 s.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	err := s.Handler().Serve(ctx, l)
-	if errors.Is(err, web.ErrCutOff) { // whoever reads the page loads it again
+	if errors.Is(err, web.ErrCutOff) { // the reader can load the page again
 		return nil
 	}
 	return err

@@ -5,11 +5,10 @@ import (
 	"vsetrain/train"
 )
 
-// State is how a run stands.
+// State is the state of a run.
 type State string
 
-// States. A run whose lock is free before it reached its end was stopped by Ctrl-C, killed, or failed; the files do not
-// tell which.
+// States of a run. An interrupted run was stopped by Ctrl-C, was killed, or failed; its files do not tell which.
 const (
 	Running     State = "running"
 	Finished    State = "finished"
@@ -17,17 +16,7 @@ const (
 	Unreadable  State = "unreadable"
 )
 
-func stateOf(o *train.Options, l *report.Log, held bool) State {
-	switch {
-	case held:
-		return Running
-	case l.Finished(o):
-		return Finished
-	}
-	return Interrupted
-}
-
-// progress is the share of the work of a run that is done, by its plan of epochs or steps.
+// progress returns how much of its planned epochs or steps a run has done, from 0 to 1.
 func progress(o *train.Options, l *report.Log) float64 {
 	var epoch float64
 	var step int64

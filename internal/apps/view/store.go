@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -17,13 +16,13 @@ import (
 	"vsetrain/internal/run/records"
 )
 
-// Run is what the page knows of a run directory at one moment. It does not change.
+// Run is a snapshot of a run directory. It does not change.
 type Run struct {
 	ID     string // path below the folder that is shown, with slashes; "." is that folder itself
 	Name   string // for people: ID, or the name of the folder
 	Dir    string
 	Config *config.Config // nil if it cannot be read
-	// Network and Loss are their names in tables, as 'vsetrain report' has them; "" without a configuration.
+	// Network and Loss are the names in the tables of 'vsetrain report'; "" without a configuration.
 	Network, Loss string
 	report.Log
 	State   State
@@ -32,18 +31,18 @@ type Run struct {
 	Best    records.ValidationRecord
 	HasBest bool
 	Done    float64  // share of the planned epochs, 0 to 1
-	Err     string   // why its configuration or what it logged cannot be read
+	Err     string   // why its configuration or log cannot be read
 	Saved   []string // checkpoints that exist: best, last
 }
 
-// checkpointNames are the checkpoints of a run, the one to search with first.
+// checkpointNames are the checkpoints of a run, the default first.
 var checkpointNames = []string{"best", "last"}
 
 func checkpointPath(dir, name string) string {
 	return filepath.Join(dir, runfs.CheckpointsName, name+".safetensors")
 }
 
-// rescan is the time in which pages are served from what was read.
+// rescan is how long pages show what was read before the files are read again.
 const rescan = time.Second
 
 // store finds the runs below a folder and follows their files.
@@ -57,7 +56,7 @@ type store struct {
 	known map[string]*entry
 }
 
-// entry is what is kept of a run between two looks.
+// entry is the state of a run between two scans.
 type entry struct {
 	follow  follower
 	config  *config.Config
@@ -68,7 +67,7 @@ type entry struct {
 
 func newStore(root string) *store { return &store{root: root, known: map[string]*entry{}} }
 
-// all returns the runs in the order of their names. full says that the folder holds more than is searched.
+// all returns the runs in the order of their ids. full reports that the folder has more than is searched.
 func (s *store) all(now time.Time) (runs []*Run, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,12 +91,12 @@ func (s *store) all(now time.Time) (runs []*Run, full bool) {
 			delete(s.known, id)
 		}
 	}
-	sort.Slice(s.runs, func(i, j int) bool { return s.runs[i].ID < s.runs[j].ID })
+	slices.SortFunc(s.runs, func(a, b *Run) int { return strings.Compare(a.ID, b.ID) })
 	s.at = now
 	return s.runs, s.full
 }
 
-// find returns the run of an id, nil if there is none. An id is looked up, never opened.
+// find returns the run with an id, or nil. It never uses the id as a path.
 func (s *store) find(id string, now time.Time) *Run {
 	runs, _ := s.all(now)
 	i, ok := slices.BinarySearchFunc(runs, id, func(r *Run, id string) int { return strings.Compare(r.ID, id) })
@@ -128,7 +127,7 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	if id == "." {
 		r.Name = filepath.Base(dir)
 	}
-	err := cmp.Or(e.err, e.follow.read()) // what is logged needs no configuration
+	err := cmp.Or(e.err, e.follow.read()) // the log is readable without a configuration
 	r.Log = e.follow.Log
 	r.Best, r.HasBest = r.Log.Best()
 	if r.Config != nil {
@@ -151,16 +150,17 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 		r.Err = err.Error()
 		return r
 	}
-	r.Owner = owner
-	r.State = stateOf(&r.Config.Train, &r.Log, held)
-	r.Done = progress(&r.Config.Train, &r.Log)
+	r.Owner, r.Done = owner, progress(&r.Config.Train, &r.Log)
+	switch r.State = Interrupted; {
+	case held:
+		r.State = Running
+	case r.Finished(&r.Config.Train):
+		r.State = Finished
+	}
 	return r
 }
 
-// reported is a run with a configuration as reports know it.
+// reported returns a run with a configuration for package report.
 func (r *Run) reported() *report.Run {
 	return &report.Run{Dir: r.Dir, Name: r.Name, Config: *r.Config, Log: r.Log}
 }
-
-// sessions returns the records of env.json.
-func (r *Run) sessions() ([]runfs.Env, error) { return runfs.ReadSessions(r.Dir) }

@@ -12,9 +12,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// trialNote is what the files of a sweep in a trial's folder say beside the files of its run: target, the epochs it is
-// to be trained to for now (successive halving raises it rung by rung), result-N.json for each number of epochs that it
-// was measured after, and failed.json, why it was given up.
+// trialNote is the content of the sweep's files in the folder of a trial: target, the present epochs to train to
+// (successive halving raises it rung by rung), result-N.json for the results after N epochs, and failed.json.
 type trialNote struct {
 	Target int    // 0 without
 	Rungs  []int  // epochs it was measured after, ascending
@@ -50,7 +49,7 @@ func readTrial(dir string) (n trialNote) {
 	return n
 }
 
-// Rung is how many epochs the trial was measured after last, 0 before.
+// Rung returns the epochs of the last result, or 0.
 func (n trialNote) Rung() int {
 	if len(n.Rungs) == 0 {
 		return 0
@@ -58,7 +57,7 @@ func (n trialNote) Rung() int {
 	return n.Rungs[len(n.Rungs)-1]
 }
 
-// waiting lists the folders of trials that hold no run yet, with those that failed before they had one.
+// waiting counts the folders of trials without a run, and lists those that failed before they had one.
 func waiting(sweep string, trials []*Run) (none int, failed []string) {
 	begun := map[string]bool{}
 	for _, t := range trials {

@@ -14,16 +14,16 @@ import (
 	"vsetrain/internal/files/pictures"
 )
 
-// maxUpload bounds a picture that is sent to the page, in bytes, with what a form puts around it.
+// maxUpload bounds the form of an uploaded picture, in bytes.
 const maxUpload = 32 << 20
 
-// index is a search.Index that is asked for pictures too. The model that makes their features is opened by the first.
+// index is a search.Index that accepts pictures too. The first picture opens the model that computes their features.
 type index struct {
 	*search.Index
 	model  string // of Options.Extractor
 	getenv func(string) string
 
-	turn      *pictures.Turn // guards extractor too
+	turn      *pictures.Turn // also guards extractor
 	extractor *search.Extractor
 }
 
@@ -44,7 +44,7 @@ func (x *index) OfPicture(ctx context.Context, b []byte, k int) (a search.Answer
 	return a, err
 }
 
-// HasExtractor reports whether a model for pictures is named or recorded.
+// HasExtractor reports whether there is a model for pictures: named, or recorded in the data set.
 func (x *index) HasExtractor() bool {
 	i := x.Info()
 	_, err := os.Stat(data.ExtractorFile(i.Data, i.Split))
@@ -59,7 +59,7 @@ func (x *index) Close() error {
 	return x.Index.Close()
 }
 
-// openIndex opens what answers queries.
+// openIndex opens a network and encodes its split.
 func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, error) {
 	x, err := search.Open(so)
 	if err != nil {
@@ -72,8 +72,7 @@ func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, e
 	return &index{Index: x, model: o.Extractor, getenv: o.Getenv, turn: pictures.NewTurn()}, nil
 }
 
-// uploadPage finds captions for a picture that the form sends. It is kept nowhere, and the name of its file is not
-// looked at.
+// uploadPage finds captions for the picture of a form. It ignores the file name and does not store the picture.
 func (s *Server) uploadPage(r *request, p *picked) error {
 	if !p.Open {
 		return web.BadRequest("open the network first")
@@ -86,21 +85,14 @@ func (s *Server) uploadPage(r *request, p *picked) error {
 	if err != nil {
 		return err
 	}
-	var d struct {
+	d := struct {
 		Hits   []line
 		TookMS float64
-	}
-	for n, h := range a.Hits {
-		l := p.line(h.Index)
-		l.Score, l.Rank = h.Score, n+1
-		d.Hits = append(d.Hits, l)
-	}
-	d.TookMS = float64(a.Took.Microseconds()) / 1000
+	}{p.lines(a.Hits), float64(a.Took.Microseconds()) / 1000}
 	p.Page = "/search" // where the choice of another network leads
 	return r.show("upload", frame{Title: "Your picture", Tab: "search", Query: p, Data: d})
 }
 
-// uploaded reads the picture of a form.
 func uploaded(r *request) ([]byte, error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
@@ -113,7 +105,7 @@ func uploaded(r *request) ([]byte, error) {
 		}
 	}
 	b, err := io.ReadAll(part)
-	if err == nil { // a server notices that a client has gone when it has read its request to the end
+	if err == nil { // the server notices that a client has gone only after reading all of the request
 		_, err = io.Copy(io.Discard, r.Body)
 	}
 	if err != nil {
@@ -123,13 +115,13 @@ func uploaded(r *request) ([]byte, error) {
 }
 
 func tooLarge(err error, otherwise string) error {
-	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return web.BadRequest("the picture is too large; expected at most %d MiB", maxUpload>>20)
 	}
 	return web.BadRequest("%s", otherwise)
 }
 
-// afterUpload leads from the address of the form, which has no page of its own, to the search.
+// afterUpload redirects from the address of the form, which has no page, to the search.
 func (s *Server) afterUpload(r *request) error {
 	r.redirect("/search?" + r.URL.RawQuery)
 	return nil

@@ -60,9 +60,7 @@ func TestUpload(t *testing.T) {
 		t.Errorf("before it is open: %d", status)
 	}
 	s.load(p.Key)
-	if text := s.get(p.URL("/search")); !strings.Contains(text, `enctype="multipart/form-data"`) {
-		t.Error("the search page has no form for a picture")
-	}
+	s.has(p.URL("/search"), `enctype="multipart/form-data"`)
 	status, text := s.send(to, "picture", "../../etc/passwd", picture.Bytes())
 	if status != http.StatusOK || !strings.Contains(text, "2 of 2 captions") || strings.Contains(text, "passwd") ||
 		strings.Contains(text, "<script>alert") {

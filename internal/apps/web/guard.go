@@ -15,10 +15,10 @@ import (
 	"unicode"
 )
 
-// MaxQuery bounds the query of an address, in bytes.
+// MaxQuery bounds the query of a URL, in bytes.
 const MaxQuery = 1 << 14
 
-// guard refuses requests that no server answers.
+// guard refuses requests with a foreign host or a long query.
 func (s *Site) guard(r *http.Request) error {
 	switch {
 	case (s.AnyHost == nil || !s.AnyHost()) && !allowedHost(r.Host, s.Hosts):
@@ -31,12 +31,12 @@ func (s *Site) guard(r *http.Request) error {
 	return nil
 }
 
-// allowedHost reports whether a Host header, with or without port, is localhost, an IP address or one of the names. A
-// page elsewhere that points its own name at this machine (DNS rebinding) sends its own name.
+// allowedHost reports whether a Host header, with or without port, is localhost, an IP address or one of the names. In
+// DNS rebinding, a foreign page points its own name at this machine, and the browser sends that name.
 func allowedHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
-	} else if inside, ok := strings.CutPrefix(host, "["); ok { // an address of IPv6 without port
+	} else if inside, ok := strings.CutPrefix(host, "["); ok { // an IPv6 address without port
 		if host, ok = strings.CutSuffix(inside, "]"); !ok {
 			return false
 		}
@@ -49,7 +49,7 @@ func allowedHost(host string, names []string) bool {
 	return err == nil
 }
 
-// CheckHosts returns an error for the first of the names of Site.Hosts that is none.
+// CheckHosts returns an error for the first name that cannot be in Site.Hosts.
 func CheckHosts(names []string) error {
 	for _, h := range names {
 		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
@@ -59,7 +59,7 @@ func CheckHosts(names []string) error {
 	return nil
 }
 
-// Bears reports whether a request bears a token, in a time that does not depend on where it differs.
+// Bears reports whether a request carries a bearer token, in constant time.
 func Bears(r *http.Request, token string) bool {
 	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got, want := sha256.Sum256([]byte(strings.TrimSpace(bearer))), sha256.Sum256([]byte(token))
@@ -69,7 +69,7 @@ func Bears(r *http.Request, token string) bool {
 // leastToken is the length of the shortest token that is accepted.
 const leastToken = 16
 
-// CheckToken returns why a token cannot be used; "" is none.
+// CheckToken returns an error for a token that cannot be used; "" is no token.
 func CheckToken(token string) error {
 	if token == "" {
 		return nil
@@ -79,12 +79,12 @@ func CheckToken(token string) error {
 			len(token), leastToken)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }) {
-		return errors.New("a token with spaces or characters beyond ASCII; expected one word")
+		return errors.New("a token with spaces or non-ASCII characters; expected one word")
 	}
 	return nil
 }
 
-// ReadToken reads the token in a file, which ends with a newline or not.
+// ReadToken reads the token in a file, with or without a newline at the end.
 func ReadToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

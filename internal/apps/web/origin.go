@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CheckOrigins returns an error for the first of the origins of AllowOrigin that is none.
+// CheckOrigins returns an error for the first origin that AllowOrigin cannot use.
 func CheckOrigins(list []string) error {
 	for _, origin := range list {
 		u, err := url.Parse(origin)
@@ -21,8 +21,8 @@ func CheckOrigins(list []string) error {
 	return nil
 }
 
-// AllowOrigin lets the scripts of a page that is on the list read an answer (CORS, https://fetch.spec.whatwg.org), and
-// reports whether it is. Browsers keep the answer from all others.
+// AllowOrigin reports whether the origin of a request is on the list. If it is, scripts of the page may read the answer
+// (CORS, https://fetch.spec.whatwg.org); browsers keep it from all others.
 func AllowOrigin(list []string, h http.Header, r *http.Request) bool {
 	if len(list) == 0 {
 		return false
@@ -33,7 +33,7 @@ func AllowOrigin(list []string, h http.Header, r *http.Request) bool {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	if r.Method == http.MethodOptions { // a question beforehand, which has no token
+	if r.Method == http.MethodOptions { // a preflight request, which has no token
 		h.Set("Access-Control-Allow-Methods", "GET, POST")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Traceparent")
 		h.Set("Access-Control-Max-Age", "600")
@@ -44,7 +44,7 @@ func AllowOrigin(list []string, h http.Header, r *http.Request) bool {
 // traceparent is the header of version 00 (https://www.w3.org/TR/trace-context/): trace, parent and flags.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// Trace returns the number of the trace that a request is part of, "" without one.
+// Trace returns the trace id of a request, or "".
 func Trace(r *http.Request) string {
 	m := traceparent.FindStringSubmatch(r.Header.Get("Traceparent"))
 	if m == nil || strings.HasPrefix(m[0], "ff") || strings.Trim(m[1], "0") == "" {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Stdio is a listener whose only connection is a pair of streams: a program that started this one asks through them,
-// without a port. Accept returns the connection once ready is closed, and io.EOF once it has ended.
+// Stdio is a listener whose only connection is a pair of streams, through which the parent process sends requests
+// without a port. Accept returns the connection when ready is closed, and io.EOF when the connection has ended.
 type Stdio struct {
 	ready <-chan struct{}
 	conn  net.Conn // the server's end
@@ -20,21 +20,21 @@ type Stdio struct {
 	end   func()
 }
 
-// NewStdio connects a server with streams: it reads requests from in and writes answers to out. Every request that
-// arrived is answered, also where in ends before ready is closed or within the work on one; the end of in is the end of
-// the connection after the last answer, or at once where nothing was asked.
+// NewStdio connects a server with streams: it reads requests from in and writes answers to out. Every request that has
+// arrived is answered, even if in ends before ready is closed or while a request is handled. The connection ends after
+// in has ended and the last request is answered.
 func NewStdio(in io.Reader, out io.Writer, ready <-chan struct{}) *Stdio {
 	here, there := net.Pipe()
 	s := &Stdio{ready: ready, ended: make(chan struct{})}
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	s.conn = lasting{here, out, s.end}
 	go func() {
-		asked := bufio.NewReader(in)
-		if _, err := asked.Peek(1); err != nil {
+		requests := bufio.NewReader(in)
+		if _, err := requests.Peek(1); err != nil {
 			s.end()
 		}
-		_, _ = io.Copy(there, asked) // an error of in is its end
-		there.Close()                // which the server reads after all requests
+		_, _ = io.Copy(there, requests) // an error of in is its end
+		there.Close()                   // the server reads this after all requests
 	}()
 	return s
 }
@@ -62,17 +62,16 @@ func (s *Stdio) Close() error {
 // Addr implements net.Listener.
 func (s *Stdio) Addr() net.Addr { return s.conn.LocalAddr() }
 
-// answered returns the handler for the requests of the streams: net/http ends the context of a request where its
-// connection has ended, and here that is the end of the questions alone.
+// answered returns the handler for requests of the streams. net/http ends the context of a request when its connection
+// ends, but here that is only the end of the input.
 func (s *Stdio) answered(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 	})
 }
 
-// lasting is a connection that no time in the future ends: who is at its other end may think for hours. A deadline in
-// the past, by which net/http ends its own reading, holds. What is written goes to another stream than what is read
-// comes from.
+// lasting is a connection without deadlines in the future, because the other end may pause for hours. Deadlines in the
+// past, with which net/http ends its own reading, are kept. It writes to another stream than it reads from.
 type lasting struct {
 	net.Conn
 	out io.Writer

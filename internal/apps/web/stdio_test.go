@@ -45,9 +45,8 @@ func TestStdio(t *testing.T) {
 			close(ready)
 		}
 		a := try.Get(http.ReadResponse(read, r))(t)
-		b, err := io.ReadAll(a.Body)
-		if err != nil || string(b) != strings.ToUpper(text) || <-sent != nil {
-			t.Errorf("%q, %v", b, err)
+		if b := try.Get(io.ReadAll(a.Body))(t); string(b) != strings.ToUpper(text) || <-sent != nil {
+			t.Errorf("%q", b)
 		}
 		time.Sleep(3 * limit)
 	}

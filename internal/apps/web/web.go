@@ -1,9 +1,8 @@
-// Package web is what the HTTP servers of the program share.
+// Package web is the common part of the program's HTTP servers.
 //
-// Every request passes, in this order: the headers of each answer, the check of the host, the limit of the query, the
-// handler of the server. What the handler returns as an error, and a panic, becomes an answer in the form of the
-// server, and the server is told of every answer for its log. When it is told to stop, a server finishes the requests
-// in progress.
+// For every request it sets common headers, checks the host and the length of the query, and calls the handler of the
+// server. The server formats errors and panics of the handler as answers and logs every answer. A server that stops
+// finishes the requests in progress.
 package web
 
 import (
@@ -17,29 +16,29 @@ import (
 	"time"
 )
 
-// Site is what a server answers, and to whom.
+// Site is an HTTP server: its handler, its answers and its limits.
 type Site struct {
-	Begin  func(w http.ResponseWriter, r *http.Request) // is told of each request before anything else; nil is not
+	Begin  func(w http.ResponseWriter, r *http.Request) // is called first for each request; may be nil
 	Handle func(w http.ResponseWriter, r *http.Request) error
-	Fail   func(w http.ResponseWriter, r *http.Request, e *Error) // answers with an error; nothing was written before
-	Done   func(a *Answer)                                        // is told of each answer; nil is not
+	Fail   func(w http.ResponseWriter, r *http.Request, e *Error) // writes an error, before anything else is written
+	Done   func(a *Answer)                                        // is called for each answer; may be nil
 
 	Policy  string            // Content-Security-Policy of the answers
-	Hosts   []string          // names under which it may be called, beside localhost and IP addresses
-	AnyHost func() bool       // whether it may be called under any name now, such as with a token; nil is never
-	Of      func(error) error // turns errors of the handler that are no *Error into one where it knows them; may be nil
+	Hosts   []string          // host names that may be used in addition to localhost and IP addresses
+	AnyHost func() bool       // reports whether any host name may be used, such as with a token; nil is never
+	Of      func(error) error // turns errors of the handler into an *Error; may be nil
 
-	Read, Write time.Duration // a request has to arrive and to be answered
-	Grace       time.Duration // in which requests in progress may end when it stops
+	Read, Write time.Duration // limits for the arrival of a request and for its answer
+	Grace       time.Duration // for requests in progress when the server stops
 	ErrorLog    *log.Logger   // of connections; nil is the logger of the package log
 }
 
-// Answer is what became of a request.
+// Answer describes the answer to a request.
 type Answer struct {
 	*http.Request
 	Status, Bytes int
 	Took          time.Duration
-	Cause         error // of an error that the client is not told of; nil without
+	Cause         error // of an internal error, for the log only; otherwise nil
 }
 
 // Error is an answer with a status of 400 or above.
@@ -47,7 +46,7 @@ type Error struct {
 	Status  int
 	Code    string // for programs
 	Message string // for people
-	Cause   error  // for the log; nil where the message says all
+	Cause   error  // for the log only; may be nil
 }
 
 // Error implements error.
@@ -63,10 +62,10 @@ func BadRequest(format string, args ...any) *Error {
 	return Errorf(http.StatusBadRequest, "bad_request", format, args...)
 }
 
-// StatusGone is what the log has for a request whose client went away (nginx's number).
-const StatusGone = 499
+// statusGone is logged for a request whose client went away, as in nginx.
+const statusGone = 499
 
-// errorOf is the answer to an error.
+// errorOf returns the answer to an error.
 func (s *Site) errorOf(err error) *Error {
 	if s.Of != nil {
 		err = s.Of(err)
@@ -81,12 +80,12 @@ func (s *Site) errorOf(err error) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return Errorf(http.StatusGatewayTimeout, "timeout", "the answer took too long")
 	case errors.Is(err, context.Canceled):
-		return Errorf(StatusGone, "gone", "the client went away")
+		return Errorf(statusGone, "gone", "the client went away")
 	}
-	return &Error{http.StatusInternalServerError, "internal", "internal error; the log of the server tells more", err}
+	return &Error{http.StatusInternalServerError, "internal", "internal error; see the server log", err}
 }
 
-// recorder notes what is answered.
+// recorder records status and length of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status, bytes int
@@ -118,8 +117,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := s.answer(rec, r); err != nil {
 		e := s.errorOf(err)
 		switch a.Cause = e.Cause; {
-		case r.Context().Err() != nil && e.Status == StatusGone:
-			rec.status = StatusGone // nobody reads an answer
+		case r.Context().Err() != nil && e.Status == statusGone:
+			rec.status = statusGone // nobody reads an answer
 		case rec.status == 0:
 			s.Fail(rec, r, e)
 		}
@@ -129,7 +128,6 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer checks a request and has it handled.
 func (s *Site) answer(w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		switch e := recover(); e {
@@ -157,11 +155,11 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request) (err error) {
 	return s.Handle(w, r)
 }
 
-// ErrCutOff is the error of a server that was told to stop and whose requests in progress took too long.
+// ErrCutOff is returned by Serve if requests in progress took longer than Grace.
 var ErrCutOff = errors.New("requests in progress were cut off")
 
-// Serve answers requests on l until ctx ends. Then it accepts no more and lets those in progress finish, for at most
-// the time of Grace; after that it cuts them off and returns ErrCutOff.
+// Serve answers requests on l until ctx ends. Then it accepts no more and lets requests in progress finish. After Grace
+// it cuts them off and returns ErrCutOff.
 func (s *Site) Serve(ctx context.Context, l net.Listener) error {
 	return serve(ctx, &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: s.Read,
 		WriteTimeout: s.Write, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16, ErrorLog: s.ErrorLog}, l, s.Grace)

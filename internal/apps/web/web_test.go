@@ -150,7 +150,7 @@ func TestSite(t *testing.T) {
 	leave()
 	s.Handle = func(http.ResponseWriter, *http.Request) error { return gone.Err() }
 	w = httptest.NewRecorder()
-	if s.ServeHTTP(w, r.WithContext(gone)); a.Status != StatusGone || w.Body.Len() > 0 {
+	if s.ServeHTTP(w, r.WithContext(gone)); a.Status != statusGone || w.Body.Len() > 0 {
 		t.Errorf("a client that is gone: %d, %q", a.Status, w.Body)
 	}
 }

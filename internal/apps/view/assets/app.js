@@ -53,7 +53,7 @@
           const lost = document.createElement("p");
           lost.className = "lost";
           lost.setAttribute("role", "alert");
-          lost.textContent = "vsetrain view has ended; what you see is old";
+          lost.textContent = "vsetrain view has stopped; this page is out of date";
           document.body.append(lost);
         }
       }
