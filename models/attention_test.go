@@ -69,7 +69,7 @@ func TestWordAttention(t *testing.T) {
 	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 2, Feature: 4, Vocab: 5})
 	try.Do(t, err)
 	_, err = NewRunner(m, nil).Pairs.Attention(&EncodedSet{}, 0, &EncodedSet{Length: []int32{2}}, 0)
-	try.Fails(t, err, "those of saf, sgr, gsmn, scan do")
+	try.Fails(t, err, "does not let words attend to regions; saf, sgr, gsmn, scan do")
 }
 
 // plainAttention computes the weights [words, regions] from regions and words as the papers write them.

@@ -59,6 +59,7 @@ type CHANOptions struct {
 const chanEps = 1e-8
 
 type chanNet struct {
+	collected
 	opt   CHANOptions
 	dims  Dims
 	embed int
@@ -71,7 +72,6 @@ type chanNet struct {
 		Words  wordEncoder `param:""`   // the last word is <mask>
 		Unused nn.Linear   `param:"fc"` // stored beside a BiGRU
 	} `param:"txt"`
-	params []*nn.Param
 	padded paddedRegions
 }
 
@@ -92,7 +92,7 @@ func newCHAN(o Options, d Dims) (Network, error) {
 		}
 		n.Text.Unused = nn.NewLinear(e, e)
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt", "sim", "crit") // two have no tensors
 	return n, nil
 }
 
@@ -107,9 +107,6 @@ func checkCHAN(o *Options) *options.Error {
 	}
 	return divisor("chan.heads", c.Heads, "embed_dim", o.EmbedDim)
 }
-
-func (n *chanNet) Params() []*nn.Param { return n.params }
-func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "crit"} } // two have no tensors
 
 // Images encodes regions: v [B, R·E], and where images have different numbers of them the mask [B, R] of those that are
 // there.

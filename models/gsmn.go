@@ -62,6 +62,7 @@ type gsmnSizes struct{ blocks, kernels, hidden int }
 var gsmnPublished = gsmnSizes{blocks: 16, kernels: 8, hidden: 32}
 
 type gsmn struct {
+	collected
 	opt   GSMNOptions
 	dims  Dims
 	embed int
@@ -80,7 +81,6 @@ type gsmn struct {
 		Out1 *nn.WeightNorm `param:"out_1"`
 		Out2 *nn.WeightNorm `param:"out_2"`
 	} `param:"t2i"`
-	params []*nn.Param
 }
 
 // polarConv is the graph convolution of images.
@@ -121,12 +121,9 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	}
 	i.Out1, i.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)
 	t.Out1, t.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt", "i2t", "t2i")
 	return n, nil
 }
-
-func (n *gsmn) Params() []*nn.Param { return n.params }
-func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"} }
 
 func (n *gsmn) own() bool { return n.opt.Neighbors == "self" }
 

@@ -69,6 +69,11 @@ func (m *Model) Init(seed uint64, pool *par.Pool) {
 	}
 }
 
+// upload sets a parameter.
+func (m *Model) upload(p *nn.Param, values []float32) {
+	m.Instance.Dev.UploadFloats(m.Instance.Params.Value(p.Name), values)
+}
+
 // StartWords sets the vectors of words: rows [V] of W values each, nil for a word that keeps what was drawn.
 func (m *Model) StartWords(rows [][]float32, from Words) error {
 	p, err := wordsOf(m.Network)

@@ -154,7 +154,7 @@ func (n *vseinf) onnxCaptions(g *onnx.Graph, words, lengths onnx.Value) onnx.Val
 
 // onnx are the vectors of all words with a BiGRU or BERT: [B, L, E].
 func (w *wordEncoder) onnx(g *onnx.Graph, words, lengths onnx.Value) onnx.Value {
-	if w.bert != nil {
+	if w.bert {
 		return w.Linear.ONNX(g, w.Bert.ONNX(g, words, lengths))
 	}
 	return g.Transpose(w.Both.MeanONNX(g, w.Embed.ONNX(g, words), lengths), 1, 0, 2)

@@ -49,6 +49,7 @@ type SCANOptions struct {
 const scanEps = 1e-8
 
 type scan struct {
+	collected
 	opt   SCANOptions
 	dims  Dims
 	embed int
@@ -57,7 +58,6 @@ type scan struct {
 		Norm *nn.ScalarWeightNorm `param:"fc"`
 	} `param:"img"`
 	Text   wordEncoder `param:"txt"`
-	params []*nn.Param
 	padded paddedRegions
 }
 
@@ -69,12 +69,9 @@ func newSCAN(o Options, d Dims) (Network, error) {
 		fc := nn.NewXavierLinear(d.Feature, o.EmbedDim)
 		n.Image.FC = &fc
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	return n, nil
 }
-
-func (n *scan) Params() []*nn.Param { return n.params }
-func (n *scan) Parts() []string     { return []string{"img", "txt"} }
 
 // Images encodes regions: v [B, R·E], and where images have different numbers of them the mask [B, R] of those that are
 // there.

@@ -60,11 +60,12 @@ const (
 )
 
 type sgraf struct {
-	name        string
-	opt         SGRAFOptions
-	dims        Dims
-	embed, word int
-	Image       struct {
+	collected
+	name  string
+	opt   SGRAFOptions
+	dims  Dims
+	embed int
+	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
 	Text struct {
@@ -80,7 +81,6 @@ type sgraf struct {
 		Reason  []graphStep `param:"SGR_module"`
 		Filters *filtrate   `param:"SAF_module"`
 	} `param:"sim"`
-	params []*nn.Param
 }
 
 // visualSA and textSA are the self-attention of regions and words.
@@ -121,7 +121,7 @@ func evenLinear(in, out int) nn.Linear {
 }
 
 func newSGRAF(o Options, d Dims) (Network, error) {
-	n := &sgraf{name: o.Network, opt: o.SGRAF, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	n := &sgraf{name: o.Network, opt: o.SGRAF, dims: d, embed: o.EmbedDim}
 	e, s := o.EmbedDim, o.SGRAF.SimDim
 	n.Image.FC = evenLinear(d.Feature, e)
 	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
@@ -141,12 +141,9 @@ func newSGRAF(o Options, d Dims) (Network, error) {
 	} else {
 		n.Sim.Filters = &filtrate{evenLinear(s, 1), nn.NewBatchNorm(1)}
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt", "sim")
 	return n, nil
 }
-
-func (n *sgraf) Params() []*nn.Param { return n.params }
-func (n *sgraf) Parts() []string     { return []string{"img", "txt", "sim"} }
 
 // Images encodes regions: v [B, R·E] and v̄ [B, E].
 func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {

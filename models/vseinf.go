@@ -42,10 +42,10 @@ type VSEInfOptions struct {
 }
 
 type vseinf struct {
+	collected
+	dotProduct
 	opt   VSEInfOptions
 	dims  Dims
-	embed int
-	size  vseinfSizes
 	Image struct {
 		FC  nn.Linear `param:"fc"`
 		MLP struct {
@@ -58,7 +58,6 @@ type vseinf struct {
 		Words wordEncoder `param:""` // the last word is <mask>
 		Pool  nn.GPO      `param:"gpool"`
 	} `param:"txt"`
-	params []*nn.Param
 }
 
 // vseinfSizes are the sizes that no option changes.
@@ -73,19 +72,16 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 		return nil, &options.Error{Key: "embed_dim", Expected: "at least 2 for network vseinf",
 			Found: fmt.Sprint(o.EmbedDim)}
 	}
-	n := &vseinf{opt: o.VSEInf, dims: d, embed: o.EmbedDim, size: s}
+	n := &vseinf{opt: o.VSEInf, dims: d}
 	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
 	n.Image.MLP.Layers = [2]nn.Linear{nn.NewLinear(d.Feature, s.mlp), nn.NewLinear(s.mlp, o.EmbedDim)}
 	n.Image.MLP.Norms = [2]nn.BatchNorm{nn.NewBatchNorm(s.mlp), nn.NewBatchNorm(o.EmbedDim)}
 	n.Image.Pool = nn.NewGPO(s.encode, s.hidden)
 	n.Text.Words = newWordEncoder(o, d, 1)
 	n.Text.Pool = nn.NewGPO(s.encode, s.hidden)
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	return n, nil
 }
-
-func (n *vseinf) Params() []*nn.Param { return n.params }
-func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
 
 // Images embeds regions [B, R·D], of which a graph with counts takes the first InputRegionCounts rows.
 func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
@@ -114,12 +110,4 @@ func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node
 func (n *vseinf) Captions(g *graph.Graph, c Captions) *graph.Node {
 	x, packed := n.Text.Words.states(g, c)
 	return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), packed), 1, 1e-8)
-}
-
-// DotProduct is true.
-func (n *vseinf) DotProduct() bool { return true }
-
-// Scores is the dot product.
-func (n *vseinf) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
-	return g.MatMulT(images, captions, true)
 }

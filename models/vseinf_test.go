@@ -106,10 +106,9 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 	x := normals("regions", rows*7)
 	for _, ignore := range []bool{false, true} {
 		m := tinyVSEInf(t, cpu.FP64, func(o *Options) { o.VSEInf.BNIgnorePadding = ignore })
-		g := m.Instance.Graph()
-		g.Training = true
-		e := try.Get(m.compile(g, func() *graph.Node {
-			return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions)
+		e := try.Get(m.compile(func(g *graph.Graph) *encoder {
+			g.Training = true
+			return results(m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions))
 		}))(t)
 		try.Do(t, NewFeeder(m, nil, false).Images(batch.Images{N: len(counts), Features: x, Counts: counts}))
 		try.Do(t, e.prog.RunAll())

@@ -43,27 +43,22 @@ type VSEPPOptions struct {
 }
 
 type vsepp struct {
+	collected
 	opt   VSEPPOptions
 	dims  Dims
-	embed int
-	word  int
 	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
-	Text   lastState `param:"txt"`
-	params []*nn.Param
+	Text lastState `param:"txt"`
 }
 
 func newVSEPP(o Options, d Dims) (Network, error) {
-	n := &vsepp{opt: o.VSEPP, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	n := &vsepp{opt: o.VSEPP, dims: d}
 	n.Image.FC = nn.NewXavierLinear(d.Regions*d.Feature, o.EmbedDim)
 	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	return n, nil
 }
-
-func (n *vsepp) Params() []*nn.Param { return n.params }
-func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
 
 // Images embeds flattened regions [B, R·D].
 func (n *vsepp) Images(g *graph.Graph, regions *graph.Node) *graph.Node {

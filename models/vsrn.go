@@ -45,10 +45,11 @@ type VSRNOptions struct {
 const modeCOCO = "coco"
 
 type vsrn struct {
+	collected
+	dotProduct
 	opt   VSRNOptions
 	dims  Dims
 	embed int
-	word  int
 	Image struct {
 		FC   nn.Linear    `param:"fc"`
 		GCN1 relation     `param:"Rs_GCN_1"`
@@ -60,11 +61,10 @@ type vsrn struct {
 	} `param:"img"`
 	Text    lastState     `param:"txt"`
 	Caption captionBranch `param:"cap"` // training only
-	params  []*nn.Param
 }
 
 func newVSRN(o Options, d Dims) (Network, error) {
-	n := &vsrn{opt: o.VSRN, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	n := &vsrn{opt: o.VSRN, dims: d, embed: o.EmbedDim}
 	im := &n.Image
 	im.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
 	for _, r := range n.relations() {
@@ -78,7 +78,7 @@ func newVSRN(o Options, d Dims) (Network, error) {
 	if o.VSRN.Caption {
 		n.Caption = newCaptionBranch(o.EmbedDim, o.VSRN.Hidden, o.WordDim, d.Vocab, captionLength, o.VSRN.Dropout)
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	if !o.VSRN.Caption {
 		return n, nil
 	}
@@ -91,9 +91,6 @@ func newVSRN(o Options, d Dims) (Network, error) {
 func (n *vsrn) relations() []*relation {
 	return []*relation{&n.Image.GCN1, &n.Image.GCN2, &n.Image.GCN3, &n.Image.GCN4}
 }
-
-func (n *vsrn) Params() []*nn.Param { return n.params }
-func (n *vsrn) Parts() []string     { return []string{"img", "txt"} }
 
 // Images embeds regions [B, R·D].
 func (n *vsrn) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
@@ -141,14 +138,6 @@ func timeMajor(g *graph.Graph, x *graph.Node) *graph.Node {
 
 // Captions embeds words.
 func (n *vsrn) Captions(g *graph.Graph, c Captions) *graph.Node { return n.Text.Forward(g, c) }
-
-// DotProduct reports true.
-func (n *vsrn) DotProduct() bool { return true }
-
-// Scores is the dot product.
-func (n *vsrn) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
-	return g.MatMulT(images, captions, true)
-}
 
 // relation is one block of reasoning between regions (Rs_GCN).
 type relation struct {
