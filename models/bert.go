@@ -18,8 +18,8 @@ import (
 )
 
 // Hugging Face stores a pretrained BERT encoder in a folder with vocab.txt and model.safetensors or pytorch_model.bin.
-// The tensors have the names of package nn, with the prefix "bert." if the file also holds heads for pre-training (cls.…).
-// Early versions call the parameters of layer norms gamma and beta.
+// The tensors have the names of package nn, with the prefix "bert." if the file also holds heads for pre-training
+// (cls.…). Early versions call the parameters of layer norms gamma and beta.
 
 // bertWords is the name of the tensor of word vectors.
 const bertWords = "embeddings.word_embeddings.weight"
@@ -105,7 +105,8 @@ type bertConfig struct {
 	path  string
 }
 
-// readBertConfig reads config.json of a folder, which may be missing. heads is the number of heads if the file has none.
+// readBertConfig reads config.json of a folder, which may be missing. heads is the number of heads if the file has
+// none.
 func readBertConfig(dir string, heads int) (bertConfig, error) {
 	c := bertConfig{Heads: heads, Act: "gelu", Eps: nn.BertEps, path: filepath.Join(dir, "config.json")}
 	b, err := regular.ReadFile(c.path, maxBertConfig, "the configuration of a BERT")

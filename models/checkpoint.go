@@ -21,9 +21,9 @@ import (
 	"vsetrain/models/nn"
 )
 
-// A checkpoint is one safetensors file, so that it can be replaced atomically. It holds the weights under the references'
-// parameter names with the part of the network in front ("img.fc.weight"), then the tensors of the training state
-// ("optim/m/img.fc.weight"). The metadata holds a description of the network and a checksum of the whole file.
+// A checkpoint is one safetensors file, so that it can be replaced atomically. It holds the weights under the
+// references' parameter names with the part of the network in front ("img.fc.weight"), then the tensors of the training
+// state ("optim/m/img.fc.weight"). The metadata holds a description of the network and a checksum of the whole file.
 
 // extraPrefix begins the names of the tensors of the training state.
 const extraPrefix = "optim/"

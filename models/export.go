@@ -19,8 +19,8 @@ type ExportOptions struct {
 	Trained map[string]any
 }
 
-// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. It writes all options
-// that the repository's parser knows, so that its evaluation finds every option that it reads. Options that the
+// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. It writes all
+// options that the repository's parser knows, so that its evaluation finds every option that it reads. Options that the
 // repository does not have are stored in ownEntry; an option that cannot be stored is an error. A network without a
 // repository gets one state dict with the names of this program ("img.fc.weight") instead of a list. The dict "loss"
 // holds what the loss learned.

@@ -17,8 +17,8 @@ type Resident struct {
 	Device device.Resident
 	// Features [rows, R·D] and Boxes [rows, R·4] of all rows of the feature file; Semantics [captions, k].
 	Features, Boxes, Semantics device.Table
-	// Words are the concatenated ids of all captions, int32. Caption c has the ids from Starts[c] to Starts[c+1]; Starts
-	// is int32 [captions + 1].
+	// Words are the concatenated ids of all captions, int32. Caption c has the ids from Starts[c] to Starts[c+1];
+	// Starts is int32 [captions + 1].
 	Words, Starts device.View
 }
 
@@ -50,8 +50,8 @@ type Feeder struct {
 	limits                          [3][]int32
 }
 
-// NewFeeder returns the feeder of a model. r is the part of a split that stays on the device; it may be nil. With bounds,
-// programs know only an upper bound of lengths and counts, as devices that record steps need.
+// NewFeeder returns the feeder of a model. r is the part of a split that stays on the device; it may be nil. With
+// bounds, programs know only an upper bound of lengths and counts, as devices that record steps need.
 func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
@@ -72,8 +72,8 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	return f
 }
 
-// rows sets the beginning of a float input of n elements to count rows of a width: the values of a batch, or the rows of
-// a table on the device with the given indices.
+// rows sets the beginning of a float input of n elements to count rows of a width: the values of a batch, or the rows
+// of a table on the device with the given indices.
 type rows interface {
 	feed(s *graph.Instance, input string, values []float32, indices []int32, count, width, n int) error
 }
@@ -105,8 +105,8 @@ func (t tableRows) feed(s *graph.Instance, input string, _ []float32, indices []
 	return s.FeedRows(input, t.table, indices, width, n)
 }
 
-// ReadFeatures reads the features of batches that hold only the indices of their rows. read sets dst to the R·D values of
-// a row of the feature file; several goroutines call it.
+// ReadFeatures reads the features of batches that hold only the indices of their rows. read sets dst to the R·D values
+// of a row of the feature file; several goroutines call it.
 func (f *Feeder) ReadFeatures(read func(dst []float32, row int) error) {
 	f.features = &fileRows{read: read, regions: f.dims.Regions, feature: f.dims.Feature}
 }
@@ -286,8 +286,8 @@ func (f *Feeder) Edges(b batch.Captions, capacity int) error {
 	}
 	n, edges, start := len(b.Lengths), b.Edges, b.EdgeStart
 	if len(start) != n+1 || len(edges) != 2*int(start[n]-start[0]) {
-		return fmt.Errorf("network %s needs the dependencies of %d captions, found the dependencies of %d", f.network, n,
-			max(0, len(start)-1))
+		return fmt.Errorf("network %s needs the dependencies of %d captions, found the dependencies of %d", f.network,
+			n, max(0, len(start)-1))
 	}
 	if len(edges) > 2*capacity {
 		return fmt.Errorf("%d dependencies between the words of %d captions, expected at most %d: a word has one "+
@@ -366,8 +366,8 @@ func (f *Feeder) wordBound(lengths []int32, l int) int {
 	return capacity(lengths, f.longest(l), wordUnit(len(lengths)))
 }
 
-// PairCapacity rounds the words of captions of at most l words up to the capacity of the training graphs of a PairScorer:
-// a multiple of two words a caption that is at least wordBound.
+// PairCapacity rounds the words of captions of at most l words up to the capacity of the training graphs of a
+// PairScorer: a multiple of two words a caption that is at least wordBound.
 func (f *Feeder) PairCapacity(lengths []int32, l int) int {
 	unit := 2 * len(lengths)
 	return (f.wordBound(lengths, l) + unit - 1) / unit * unit

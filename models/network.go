@@ -102,8 +102,8 @@ type Captioner interface {
 type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
-	// Lengths [B] are the numbers of steps of the captions if Steps is the same for all; the steps after them are masked.
-	// Otherwise it is nil.
+	// Lengths [B] are the numbers of steps of the captions if Steps is the same for all; the steps after them are
+	// masked. Otherwise it is nil.
 	Lengths *graph.Node
 }
 

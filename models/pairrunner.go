@@ -41,8 +41,8 @@ func (r *PairRunner) AppendImages(s *EncodedSet, b batch.Images, capacity int) e
 	return nil
 }
 
-// AppendCaptions encodes captions and appends them to s, with their dependencies. capacity is the number of captions that
-// s will hold.
+// AppendCaptions encodes captions and appends them to s, with their dependencies. capacity is the number of captions
+// that s will hold.
 func (r *PairRunner) AppendCaptions(s *EncodedSet, b batch.Captions, capacity int) error {
 	n, bucket := len(b.Lengths), Bucket(b.Longest())
 	e, err := cached(r.Model, r.captions, [2]int{n, bucket}, func(g *graph.Graph) *encoder {
@@ -88,8 +88,9 @@ func (r *PairRunner) append(to *[]Rows, e *encoder, from []*graph.Node, rows, ca
 	}
 }
 
-// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. capacity is at least the number of
-// words of these captions. Tiles of the same size and capacity share a graph. Resident values are read on the device.
+// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. capacity is at least the number
+// of words of these captions. Tiles of the same size and capacity share a graph. Resident values are read on the
+// device.
 func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1,
 	capacity int) error {
 	e, err := r.feed(images, i0, i1, captions, c0, c1, capacity)

@@ -13,13 +13,13 @@ import (
 	"vsetrain/models/nn"
 )
 
-// A checkpoint of a reference repository (train.py, save_checkpoint) is a dict {epoch, model, best_rsum, opt, Eiters}. Its
-// "model" is a list of state dicts, one for each part of the network, with the names of this package.
+// A checkpoint of a reference repository (train.py, save_checkpoint) is a dict {epoch, model, best_rsum, opt, Eiters}.
+// Its "model" is a list of state dicts, one for each part of the network, with the names of this package.
 //
-// Checkpoints of other training loops are read if there is only one way to read them: state dicts under another key, in a
-// dict of parts, in a list alone, or in one dict whose names begin with the parts. The names and shapes of the tensors
-// tell the network and the parts. If two networks have the same tensors, an option that only one of them has decides. If
-// several readings remain, the file is refused.
+// Checkpoints of other training loops are read if there is only one way to read them: state dicts under another key, in
+// a dict of parts, in a list alone, or in one dict whose names begin with the parts. The names and shapes of the
+// tensors tell the network and the parts. If two networks have the same tensors, an option that only one of them has
+// decides. If several readings remain, the file is refused.
 
 // Reference is an open checkpoint of a reference repository.
 type Reference struct {
@@ -39,8 +39,8 @@ type Reference struct {
 	assumed []string        // see Assumed
 }
 
-// OpenReference reads a .pth or .pth.tar without executing anything in it. The file must hold only plain data and tensors.
-// given replaces options in the file.
+// OpenReference reads a .pth or .pth.tar without executing anything in it. The file must hold only plain data and
+// tensors. given replaces options in the file.
 func OpenReference(path string, given Given) (*Reference, error) {
 	v, err := torchfile.Load(path)
 	if err != nil {
@@ -82,7 +82,8 @@ func (r *Reference) parse(v any) error {
 	return r.recognise(found)
 }
 
-// format describes the checkpoints of a network's reference repository. The file of each network adds its own to formats.
+// format describes the checkpoints of a network's reference repository. The file of each network adds its own to
+// formats.
 type format struct {
 	// matches reports whether the state dicts may belong to this network.
 	matches func(r *Reference) bool
@@ -211,15 +212,15 @@ func (r *Reference) read(f fit) (differs, err error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(n.Params(), func(p *nn.Param) bool { return trainingOnly(n, p.Name) }) {
-		return nil, fmt.Errorf("options given for a %s checkpoint add a part that serves training only, which the file "+
-			"does not hold; leave them out", title)
+		return nil, fmt.Errorf("options given for a %s checkpoint add a part that serves training only, which the "+
+			"file does not hold; leave them out", title)
 	}
 	r.parts, r.score = n.Parts(), r.sum/float64(formats[f.network].recalls)
 	return r.differs(n), nil
 }
 
-// differs returns an error for the first parameter of a network that the file lacks or holds with another shape, and for
-// tensors that the network lacks. Parameters that serve training only are not compared: no reference stores them.
+// differs returns an error for the first parameter of a network that the file lacks or holds with another shape, and
+// for tensors that the network lacks. Parameters that serve training only are not compared: no reference stores them.
 func (r *Reference) differs(n Network) error {
 	left := make([]state, len(r.states))
 	for i, s := range r.states {

@@ -1,6 +1,6 @@
 package models
 
-// SGRAF, which is two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text
+// SGRAF consists of two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text
 // Matching", AAAI 2021; Paranioar/SGRAF, model.py):
 //
 //	image     v_k = l2(W x_k + b)                             v̄ = VisualSA(v_1 … v_R, mean v)
@@ -16,8 +16,8 @@ package models
 //	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)
 //	                   p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
 //
-// TextSA has no BN; the BN of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the
-// mean of the scores of both.
+// TextSA has no BN. For p, the channels of the BN of VisualSA are the regions. Dropout is 0.4. The ensemble SGRAF is
+// the mean of both scores.
 
 import (
 	"strings"
@@ -48,12 +48,12 @@ func init() {
 type SGRAFOptions struct {
 	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
 	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
-	// Dropout is the dropout of the word vectors and of the branches that make the global vectors; the reference has no
-	// option for it.
+	// Dropout applies to the word vectors and to the branches of the global vectors. It is not an option of the
+	// reference.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of word vectors and global vectors in training; 0 turns it off"`
 }
 
-// The constants of the reference.
+// Constants of the reference.
 const (
 	sgrafSmooth = 9
 	sgrafEps    = 1e-8
@@ -83,20 +83,21 @@ type sgraf struct {
 	} `param:"sim"`
 }
 
-// visualSA and textSA are the self-attention of regions and words.
+// visualSA is the self-attention of regions.
 type visualSA struct {
 	Local  normed       `param:"embedding_local"`
 	Global normed       `param:"embedding_global"`
 	Common [1]nn.Linear `param:"embedding_common"`
 }
 
+// textSA is the self-attention of words.
 type textSA struct {
 	Local  [1]nn.Linear `param:"embedding_local"`
 	Global [1]nn.Linear `param:"embedding_global"`
 	Common [1]nn.Linear `param:"embedding_common"`
 }
 
-// normed is a linear layer and a batch norm after it.
+// normed is a linear layer with a batch norm.
 type normed struct {
 	Linear nn.Linear    `param:"0"`
 	Norm   nn.BatchNorm `param:"1"`
@@ -113,7 +114,8 @@ type filtrate struct {
 	Norm   nn.BatchNorm `param:"bn"`
 }
 
-// evenLinear is a linear layer with even products: vectors have length 1, and regions are averages over positions.
+// evenLinear returns a linear layer with even products (device.Gemm): vectors have length 1, and regions are averages
+// over positions.
 func evenLinear(in, out int) nn.Linear {
 	l := nn.NewXavierLinear(in, out)
 	l.Even = true
@@ -180,7 +182,7 @@ func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 		Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
 }
 
-// Attention computes the attention of the words to the regions.
+// Attention computes the attention weights of the words.
 func (n *sgraf) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v := images.Values[0]
 	return g.PairAttention(g.Reshape(v, graph.Dim(v, 0), n.dims.Regions, n.embed), captions.Words[0], captions.Lengths,

@@ -9,9 +9,9 @@ package models
 //	         or x_t = W h_t + b, h the last hidden states of BERT over word pieces (branch master)
 //	score    S = I Cᵀ
 //
-// In training, size augmentation drops regions and masks, replaces or drops words (package data). The regions that are
-// kept are concatenated; no work is done for the zero rows that the reference pads with, but they count in the
-// statistics of BN, where all of them have the value b₁ (quirk Q4; option bn_ignore_padding).
+// In training, size augmentation drops regions, and masks, replaces or drops words (package data). The remaining
+// regions are concatenated. The zero rows that the reference pads with are not computed, but they count in the
+// statistics of BN with the value b₁ (quirk Q4; option bn_ignore_padding).
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ import (
 	"vsetrain/models/nn"
 )
 
-// VSEInf is VSE-infinity, generalised pooling.
+// VSEInf is VSE-infinity.
 const VSEInf = "vseinf"
 
 func init() {
@@ -35,7 +35,7 @@ func init() {
 	}}
 }
 
-// VSEInfOptions are the choices of VSE-infinity in region mode.
+// VSEInfOptions are the options of VSE-infinity in region mode.
 type VSEInfOptions struct {
 	BNIgnorePadding bool `yaml:"bn_ignore_padding" doc:"keep zero padding rows out of batch norm statistics; false as published"`
 	SizeAugment     bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training" reference:"+drop"`
@@ -60,7 +60,7 @@ type vseinf struct {
 	} `param:"txt"`
 }
 
-// vseinfSizes are the sizes that no option changes.
+// vseinfSizes are the sizes that are not options.
 type vseinfSizes struct{ mlp, encode, hidden int }
 
 func newVSEInf(o Options, d Dims) (Network, error) {
@@ -83,7 +83,7 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 	return n, nil
 }
 
-// Images embeds regions [B, R·D], of which a graph with counts takes the first InputRegionCounts rows.
+// Images embeds regions [B, R·D]. With counts, they are concatenated (InputRegionCounts).
 func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	b, r := graph.Dim(regions, 0), n.dims.Regions
 	if n.dims.counted(g, n.opt.SizeAugment) {
@@ -92,7 +92,7 @@ func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	return n.images(g, regions, regionCounts(g, b, r))
 }
 
-// images embeds concatenated regions, counts [B] of them for each image.
+// images embeds concatenated regions with counts [B].
 func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node {
 	m := &n.Image.MLP
 	x := g.Reshape(regions, graph.Dim(regions, 0)*n.dims.Regions, n.dims.Feature)

@@ -18,8 +18,8 @@ func isVSEInf(r *Reference) bool {
 		r.has(1, "gpool.linear.weight", 2)
 }
 
-// vseinfPrefix returns the prefix of tensor names. The repository's loader of the BERT network ignores names without the
-// wrapper of data parallelism.
+// vseinfPrefix returns the prefix of tensor names. The repository's loader of the BERT network ignores names without
+// the wrapper of data parallelism.
 func vseinfPrefix(m *Model) string {
 	if m.Options.TextEncoder == TextBert {
 		return "module."
@@ -80,9 +80,9 @@ func readBert(r *Reference) error {
 
 // vseinfReferenceOptions are the options of woodfrog/vse_infty, arguments.py, on its branches master (BERT) and bigru.
 func vseinfReferenceOptions(m *Model) map[string]any {
-	return with(boxOptions(m), map[string]any{"data_path": "data/f30k", "data_name": "f30k", "embedding_warmup_epochs": 2,
-		"reset_start_epoch": false, "precomp_enc_type": "basic", "backbone_source": "detector", "backbone_path": "",
-		"backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01})
+	return with(boxOptions(m), map[string]any{"data_path": "data/f30k", "data_name": "f30k",
+		"embedding_warmup_epochs": 2, "reset_start_epoch": false, "precomp_enc_type": "basic",
+		"backbone_source": "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01})
 }
 
 // boxOptions are the options that woodfrog/vse_infty and ppanzx/CHAN share. Their "adam" is AdamW (lib/model.py).

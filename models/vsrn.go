@@ -5,11 +5,11 @@ package models
 //
 //	F = V Wᵀ + b                                   coco mode: F ← l2(F) over the regions (quirk Q2)
 //	F ← F + BN(W_r (θ(F) φ(F)ᵀ/R · g(F)))          four times; θ, φ, g, W_r linear, BN starts as 0
-//	G = l2(F) over the regions (quirk Q2)          also what the captioning branch sees
+//	G = l2(F) over the regions (quirk Q2)          also the input of the captioning branch
 //	h = GRU(G_1 … G_R)                             f30k mode: h ← BN(h)
 //	i = l2(h)
 //
-// Captions are embedded as in VSE++, the score is the dot product.
+// Captions are embedded as in VSE++. The score is the dot product.
 
 import (
 	"strings"
@@ -30,15 +30,15 @@ func init() {
 	}}
 }
 
-// VSRNOptions are the quirks of the VSRN reference that can be chosen.
+// VSRNOptions are the options of VSRN.
 type VSRNOptions struct {
 	Mode            string `yaml:"mode" enum:"f30k|coco" doc:"f30k ends in a batch norm (Flickr30K, Flickr8K, IAPR TC-12); coco normalises the regions first instead"`
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"also train the captioning branch"`
 	Hidden          int    `yaml:"caption_hidden" min:"1" max:"65536" doc:"values of a hidden state of the captioning branch; 512 as published (dim_hidden)" reference:"+dim_hidden"`
-	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
-	// decoder.
+	// Dropout is input_dropout_p of the reference. It applies to the encoder's inputs, and to the decoder's words and
+	// contexts.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off" reference:"+input_dropout_p"`
 }
 
@@ -104,7 +104,8 @@ func (n *vsrn) ImagesAndRegions(g *graph.Graph, regions *graph.Node) (images, fe
 	return images, features
 }
 
-// reason returns the embeddings [B, E] and the features of the regions G [B, R, E], also packed as sequences [R·B, E].
+// reason returns the embeddings [B, E] and the features of the regions, as G [B, R, E] and packed as sequences [R·B,
+// E].
 func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features, sequences *graph.Node) {
 	b, r, e, axis := graph.Dim(regions, 0), n.dims.Regions, n.embed, n.axis()
 	f := n.Image.FC.Forward(g, g.Reshape(regions, b*r, n.dims.Feature))
@@ -123,7 +124,7 @@ func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features,
 	return g.L2Norm(h, 1, 0), features, sequences
 }
 
-// axis is the one of [B, R, E] along which regions are normalised.
+// axis is the axis of [B, R, E] along which regions are normalised.
 func (n *vsrn) axis() int {
 	if n.opt.L2Axis == "feature" {
 		return 2
@@ -153,11 +154,11 @@ type relation struct {
 func newRelation(e int) relation {
 	r := relation{G: nn.NewConv(e, e), Theta: nn.NewConv(e, e), Phi: nn.NewConv(e, e)}
 	r.W.Conv, r.W.Norm = nn.NewConv(e, e), nn.NewBatchNorm(e)
-	r.W.Norm.Weight.Init = nn.Constant(0) // with the bias 0 the block starts as the identity
+	r.W.Norm.Weight.Init = nn.Constant(0) // so the block starts as the identity
 	return r
 }
 
-// Forward adds what the regions of the B images learn from one another to their features f [B·R, E].
+// Forward adds relations between the regions of each of B images to their features f [B·R, E].
 func (l *relation) Forward(g *graph.Graph, f *graph.Node, b int) *graph.Node {
 	rows, e := graph.Dim(f, 0), graph.Dim(f, 1)
 	split := func(x *graph.Node) *graph.Node { return g.Reshape(x, b, rows/b, e) }

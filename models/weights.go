@@ -22,8 +22,8 @@ type Weights interface {
 	Restore(m *Model) error
 	// File is the path of the file.
 	File() string
-	// Assumed names the options that the file lacks, the values assumed for them, and how to give others; "" if it lacks
-	// none.
+	// Assumed names the options that the file lacks, the values assumed for them, and how to give others; "" if it
+	// lacks none.
 	Assumed() string
 	// Describe returns the path and a summary of the contents, for people.
 	Describe() string

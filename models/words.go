@@ -20,8 +20,8 @@ type wordEncoder struct {
 	bert bool // instead of a GRU
 }
 
-// newWordEncoder returns the encoder that the options name. Its word vectors, where it has any, are the vectors of the
-// vocabulary and of extra words after it, such as <mask>.
+// newWordEncoder returns the encoder that the options name. The word vectors of a GRU or BiGRU include extra words
+// after the vocabulary, such as <mask>.
 func newWordEncoder(o Options, d Dims, extra int) wordEncoder {
 	var w wordEncoder
 	switch o.TextEncoder {
@@ -40,7 +40,7 @@ func newWordEncoder(o Options, d Dims, extra int) wordEncoder {
 	return w
 }
 
-// states computes the vectors of all words: packed [B·L, E], or with BERT concatenated [capacity, E].
+// states computes the vectors of all words: [B·L, E] packed, or with BERT [capacity, E] concatenated.
 func (w *wordEncoder) states(g *graph.Graph, c Captions) (x *graph.Node, packed bool) {
 	if w.bert {
 		x = w.Bert.Forward(g, c.Words, c.Lengths)
