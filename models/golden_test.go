@@ -67,33 +67,14 @@ func setParams(t *testing.T, m *Model, part string, params map[string]golden.Ten
 // VSE++ whole: embeddings, scores, loss and every gradient, the one of the images included.
 func TestGoldenVSEPP(t *testing.T) {
 	var c struct {
-		ConfigRaw   map[string]int `json:"config"`
-		Lengths     []int32
-		Captions    golden.Tensor
-		Inputs      struct{ Images golden.Tensor }
-		ParamsImage map[string]golden.Tensor `json:"params_image"`
-		ParamsText  map[string]golden.Tensor `json:"params_text"`
-		LossWeights golden.Tensor            `json:"loss_weights"`
-		Expected    struct {
-			ImageEmb   golden.Tensor `json:"image_emb"`
-			TextEmb    golden.Tensor `json:"text_emb"`
-			Scores     golden.Tensor
-			Loss       float64
-			GradsImage map[string]golden.Tensor `json:"grads_image"`
-			GradsText  map[string]golden.Tensor `json:"grads_text"`
-			GradImages golden.Tensor            `json:"grad_images"`
-		}
+		Config map[string]int
+		partedInputs
+		Expected partedResults
 	}
 	golden.Load(t, "vsepp.json", &c)
 	o := DefaultOptions()
-	o.EmbedDim, o.WordDim = c.ConfigRaw["embed"], c.ConfigRaw["word_dim"]
-	n := networkCase{Vocab: c.ConfigRaw["vocab"], Lengths: c.Lengths, Captions: c.Captions, Weights: c.LossWeights,
-		Params: part(part(nil, "img", c.ParamsImage), "txt", c.ParamsText)}
-	n.Inputs.Images = c.Inputs.Images
-	n.Expected.ImageEmb, n.Expected.TextEmb = &c.Expected.ImageEmb, &c.Expected.TextEmb
-	n.Expected.Scores, n.Expected.Loss, n.Expected.GradImages = c.Expected.Scores, &c.Expected.Loss,
-		c.Expected.GradImages
-	n.Expected.Grads = part(part(nil, "img", c.Expected.GradsImage), "txt", c.Expected.GradsText)
+	o.EmbedDim, o.WordDim = c.Config["embed"], c.Config["word_dim"]
+	n := c.network(&c.Expected, c.Config["vocab"])
 	for _, p := range everywhere {
 		t.Run(p.name, func(t *testing.T) { n.run(t, o, p) })
 	}

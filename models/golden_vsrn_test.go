@@ -15,13 +15,6 @@ import (
 	"vsetrain/models/nn"
 )
 
-func (m *Model) doubles(name string) []float64 {
-	v := m.Instance.Params.Value(name)
-	out := make([]float64, v.N)
-	m.Instance.Dev.DownloadDoubles(out, v)
-	return out
-}
-
 // The image encoder of VSRN: both modes in training and evaluation, embeddings, region features, running statistics and
 // every gradient.
 func TestGoldenVSRNImage(t *testing.T) {

@@ -162,24 +162,6 @@ func TestStepNeedsSemantics(t *testing.T) {
 	}
 }
 
-// The number of threads changes no bit.
-func TestThreadsChangeNothing(t *testing.T) {
-	const threads = 3
-	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
-		var states [][]float64
-		for _, n := range []int{1, threads} {
-			s := tinyStep(t, openCPU(t, cpu.Options{Threads: n, Precision: precision}), loss.LSEH, factorFrom)
-			for i := range uint64(4) {
-				run(t, s, tinyBatch(i, 6, 7))
-			}
-			states = append(states, numbers(s))
-		}
-		if i := differ(states[0], states[1]); i >= 0 {
-			t.Errorf("1 and %d threads differ at element %d", threads, i)
-		}
-	})
-}
-
 func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {
 	const n = 9
 	r := philox.NewKey(5, "gap").Stream(0)
