@@ -27,7 +27,7 @@ func TestWordAttention(t *testing.T) {
 		d := Dims{Regions: regions, Feature: 7, Vocab: 30}
 		m := try.Get(NewModel(newDevice(t, cpu.FP32), o, d))(t)
 		m.Init(4, nil)
-		im, text := drawn("attention", m, 2, 7, 4, 2)
+		im, text := drawn("attention", d, 2, 7, 4, 2)
 		var images, captions EncodedSet
 		run := NewRunner(m, nil).Pairs
 		try.Do(t, run.AppendImages(&images, im, 2))

@@ -205,12 +205,19 @@ func (c *networkCase) run(t *testing.T, o Options, p precision) {
 		scores = e.Scores(g, embeddings[0], embeddings[1])
 	}
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
-	want, gradients := &c.Expected, maps.Clone(c.Expected.Grads)
-	var wrt, grads []*graph.Node
-	var names []string
-	if want.GradImages.Data != nil {
-		wrt, names = append(wrt, in.Regions), append(names, "features")
-		gradients["features"] = want.GradImages
+	want, unused := &c.Expected, maps.Clone(c.Expected.Grads)
+	var gradients []compared
+	features := images.Data
+	if c.counts != nil { // concatenated
+		features = present(features, c.counts, images.Shape[1])
+		features = append(features, make([]float64, len(images.Data)-len(features))...)
+		try.Do(t, feeder.regionCounts(c.counts, 0))
+	}
+	if grad := want.GradImages.Data; grad != nil {
+		if c.counts != nil {
+			grad = present(grad, c.counts, images.Shape[1])
+		}
+		gradients = append(gradients, compared{"features", in.Regions, grad, c.counts != nil})
 	}
 	for _, p := range m.Network.Params() {
 		if g.Lookup(p.Name) == nil || p.State {
@@ -219,17 +226,22 @@ func (c *networkCase) run(t *testing.T, o Options, p precision) {
 		if _, ok := c.Params[p.Name]; !ok {
 			t.Fatalf("the case has no parameter %s", p.Name)
 		}
-		wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
+		gradients = append(gradients, compared{p.Name, p.Node(g), want.Grads[p.Name].Data, false})
+		delete(unused, p.Name)
 	}
-	if want.Loss != nil {
-		grads = try.Get(g.Gradients(loss, wrt...))(t)
+	results := []compared{{"scores", scores, golden.Columns(want.Scores.Data, n, order), false}}
+	if want.ImageEmb != nil && want.TextEmb != nil {
+		text := golden.Rows(want.TextEmb.Data, len(want.TextEmb.Data)/n, order)
+		if len(want.TextEmb.Shape) == 3 { // words, which are concatenated
+			text = present(text, lengths, want.TextEmb.Shape[1])
+		}
+		results = append(results, compared{"image embeddings", embeddings[0], want.ImageEmb.Data, false},
+			compared{"caption embeddings", embeddings[1], text, true})
 	}
-	prog := try.Get(graph.Compile(m.Instance, g, slices.Concat([]*graph.Node{scores, loss}, embeddings, grads), nil))(t)
-	features := images.Data
-	if c.counts != nil { // concatenated
-		features = present(features, c.counts, images.Shape[1])
-		features = append(features, make([]float64, len(images.Data)-len(features))...)
-		try.Do(t, feeder.regionCounts(c.counts, 0))
+	if want.Loss == nil {
+		gradients = nil
+	} else {
+		results = append(results, compared{"loss", loss, []float64{*want.Loss}, false})
 	}
 	try.Do(t, m.Instance.FeedDoubles(InputRegions, features))
 	if c.Inputs.Boxes != nil {
@@ -237,38 +249,11 @@ func (c *networkCase) run(t *testing.T, o Options, p precision) {
 	}
 	try.Do(t, m.Instance.FeedDoubles("weights", golden.Columns(c.Weights.Data, n, order)))
 	try.Do(t, feeder.Captions(captionBatch(words, lengths, l)))
-	for range 2 { // a second run must see nothing of the first but the running statistics
-		setParams(t, m, "", c.stats)
-		try.Do(t, prog.RunAll())
-	}
-	if want.ImageEmb != nil && want.TextEmb != nil {
-		golden.Close(t, "image embeddings", prog.Doubles(embeddings[0]), want.ImageEmb.Data, p.out)
-		text := golden.Rows(want.TextEmb.Data, len(want.TextEmb.Data)/n, order)
-		if len(want.TextEmb.Shape) == 3 { // words, which are concatenated
-			text = present(text, lengths, want.TextEmb.Shape[1])
-		}
-		golden.Close(t, "caption embeddings", prog.Doubles(embeddings[1])[:len(text)], text, p.out)
-	}
-	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(want.Scores.Data, n, order), p.out)
+	p.check(t, m.Instance, g, loss, results, gradients, func() { setParams(t, m, "", c.stats) })
 	for name, v := range c.newStats {
 		golden.Close(t, name, m.doubles(name), v.Data, p.out)
 	}
-	if want.Loss == nil {
-		return
-	}
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{*want.Loss}, p.out)
-	for i, name := range names {
-		v, ok := gradients[name]
-		if !ok {
-			t.Fatalf("the case has no gradient of %s", name)
-		}
-		if name == "features" && c.counts != nil {
-			v.Data = present(v.Data, c.counts, images.Shape[1])
-		}
-		golden.Close(t, name+" gradient", prog.Doubles(grads[i])[:len(v.Data)], v.Data, p.grad)
-		delete(gradients, name)
-	}
-	for name, v := range gradients { // of what the network does not use
+	for name, v := range unused { // parameters that the network does not use
 		golden.Close(t, name+" gradient", make([]float64, len(v.Data)), v.Data, golden.Tolerance{})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/lab/definitions"
 	"vsetrain/lab/golden"
 	ref "vsetrain/lab/reference"
@@ -40,6 +41,51 @@ func newDevice(t testing.TB, precision string) device.Device {
 	dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: precision}))(t)
 	t.Cleanup(func() { dev.Close() })
 	return dev
+}
+
+// compared is a value of a graph, and what a reference computed.
+type compared struct {
+	what string
+	node *graph.Node
+	want []float64
+	part bool // the value goes on after want
+}
+
+// check runs a graph twice, and compares results and the gradients of a loss, which it returns. A second run must see
+// nothing of the first but what before sets, which may be nil.
+func (p precision) check(t *testing.T, s *graph.Instance, g *graph.Graph, loss *graph.Node, results,
+	gradients []compared, before func()) (values [][]float64) {
+	t.Helper()
+	var nodes, wrt []*graph.Node
+	for _, c := range results {
+		nodes = append(nodes, c.node)
+	}
+	for _, c := range gradients {
+		wrt = append(wrt, c.node)
+	}
+	if len(wrt) > 0 {
+		nodes = append(nodes, try.Get(g.Gradients(loss, wrt...))(t)...)
+	}
+	prog := try.Get(graph.Compile(s, g, nodes, nil))(t)
+	for range 2 {
+		if before != nil {
+			before()
+		}
+		try.Do(t, prog.RunAll())
+	}
+	for i, c := range slices.Concat(results, gradients) {
+		what, tol := c.what, p.out
+		if i >= len(results) {
+			what, tol = c.what+" gradient", p.grad
+		}
+		got := prog.Doubles(nodes[i])
+		if c.part {
+			got = got[:len(c.want)]
+		}
+		golden.Close(t, what, got, c.want, tol)
+		values = append(values, got)
+	}
+	return values
 }
 
 func ints(x []float64) []int32 {

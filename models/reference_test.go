@@ -89,7 +89,7 @@ func restored(t *testing.T, w Weights) *Model {
 // fixedScores are the scores of three images with four captions.
 func fixedScores(t *testing.T, m *Model) []float32 {
 	t.Helper()
-	im, c := drawn("scores", m, 3, 9, 5, 3, 2)
+	im, c := drawn("scores", smallDims, 3, 9, 5, 3, 2)
 	edges := batch.Captions{EdgeStart: []int32{0}}
 	for _, l := range c.Lengths {
 		edges.Edges = append(edges.Edges, 0, l-1)
@@ -101,21 +101,21 @@ func fixedScores(t *testing.T, m *Model) []float32 {
 	return scoresOf(t, m, im, c)
 }
 
-// drawn are n images and captions of the given lengths for a model.
-func drawn(purpose string, m *Model, n int, lengths ...int) (batch.Images, batch.Captions) {
+// drawn are n images and captions of the given lengths.
+func drawn(purpose string, d Dims, n int, lengths ...int) (batch.Images, batch.Captions) {
 	r := philox.NewKey(1, purpose).Stream(0)
-	im := batch.Images{N: n, Features: make([]float32, n*m.Dims.Regions*m.Dims.Feature)}
+	im := batch.Images{N: n, Features: make([]float32, n*d.Regions*d.Feature)}
 	for i := range im.Features {
 		im.Features[i] = float32(r.Norm())
 	}
-	for range n * m.Dims.Regions * 4 {
+	for range n * d.Regions * 4 {
 		im.Boxes = append(im.Boxes, float32(r.Float64()))
 	}
 	var c batch.Captions
 	for _, l := range lengths {
 		words := make([]int32, l)
 		for i := range words {
-			words[i] = int32(r.IntN(m.Dims.Vocab))
+			words[i] = int32(r.IntN(d.Vocab))
 		}
 		c.Add(words)
 	}

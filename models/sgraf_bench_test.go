@@ -22,7 +22,7 @@ func BenchmarkScorePairs(b *testing.B) {
 				for i := range lengths {
 					lengths[i] = 21 - i*12/(n-1)
 				}
-				im, text := drawn("bench", m, n, lengths...)
+				im, text := drawn("bench", d, n, lengths...)
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
 				try.Do(b, run.AppendImages(&images, im, n))

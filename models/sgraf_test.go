@@ -29,7 +29,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				for i := range lengths {
 					lengths[i] = max(1, 19-i)
 				}
-				im, text := drawn("tiles", m, n, lengths...)
+				im, text := drawn("tiles", d, n, lengths...)
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
 				try.Do(t, run.AppendImages(&images, im, n))
