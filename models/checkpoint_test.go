@@ -238,8 +238,8 @@ func TestOtherTorchFiles(t *testing.T) {
 	}
 }
 
-// The best checkpoint of a run is found, and before the first validation the last one. A best one that cannot be read is
-// not passed over for the last one.
+// The best checkpoint of a run is found, and before the first validation the last one. A best one that cannot be read
+// is not passed over for the last one.
 func TestFindCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	try.Do(t, os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777))

@@ -163,7 +163,7 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 		try.Do(t, s.FeedDoubles(name, v))
 	}
 	try.Do(t, s.FeedInts("lengths", c.Lengths))
-	values := p.check(t, s, g, g.WeightedSum(scores, g.Input("weights", b, captions)),
+	_, values := p.check(t, s, g, g.WeightedSum(scores, g.Input("weights", b, captions)),
 		[]compared{{"scores", scores, w.Scores.Data, false}}, []compared{{"images", in[0], w.GradImages.Data, false},
 			{"words", in[1], present(w.GradWords.Data, c.Lengths, texts.Shape[1]), false}}, nil)
 	for i, m := range mask {

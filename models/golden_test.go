@@ -51,10 +51,10 @@ type compared struct {
 	part bool // the value goes on after want
 }
 
-// check runs a graph twice, and compares results and the gradients of a loss, which it returns. A second run must see
-// nothing of the first but what before sets, which may be nil.
+// check runs a graph twice, and compares results and the gradients of a loss. A second run must see nothing of the
+// first but what before sets, which may be nil. values are the results and gradients.
 func (p precision) check(t *testing.T, s *graph.Instance, g *graph.Graph, loss *graph.Node, results,
-	gradients []compared, before func()) (values [][]float64) {
+	gradients []compared, before func()) (prog *graph.Program, values [][]float64) {
 	t.Helper()
 	var nodes, wrt []*graph.Node
 	for _, c := range results {
@@ -66,7 +66,7 @@ func (p precision) check(t *testing.T, s *graph.Instance, g *graph.Graph, loss *
 	if len(wrt) > 0 {
 		nodes = append(nodes, try.Get(g.Gradients(loss, wrt...))(t)...)
 	}
-	prog := try.Get(graph.Compile(s, g, nodes, nil))(t)
+	prog = try.Get(graph.Compile(s, g, nodes, nil))(t)
 	for range 2 {
 		if before != nil {
 			before()
@@ -85,7 +85,7 @@ func (p precision) check(t *testing.T, s *graph.Instance, g *graph.Graph, loss *
 		golden.Close(t, what, got, c.want, tol)
 		values = append(values, got)
 	}
-	return values
+	return prog, values
 }
 
 func ints(x []float64) []int32 {

@@ -73,7 +73,8 @@ func TestVSEInfEmbedsAlone(t *testing.T) {
 		try.Do(t, run.Images(one, batch.Images{N: 1, Features: shuffled}))
 		nearly(t, "an image alone, its regions in another order", one, all[i*e:(i+1)*e])
 	}
-	captionsAlone(t, run, []int32{1, 7, 8, 9, 4, 5, 6, 7, 11, 2}, []int32{1, 5, 6, 2}, []int32{1, 20, 2}) // 20 is <mask>
+	const mask = 20
+	captionsAlone(t, run, []int32{1, 7, 8, 9, 4, 5, 6, 7, 11, 2}, []int32{1, 5, 6, 2}, []int32{1, mask, 2})
 }
 
 // captionsAlone compares the embeddings of captions in a batch with their embeddings alone.

@@ -42,8 +42,8 @@ func TestCollapseOfStepsOnTheirWay(t *testing.T) {
 	}
 }
 
-// A run that is interrupted at any step, and again after resuming, does the same steps, validations and saves in the same
-// order, each once: also where a step is started before the last one is finished.
+// A run that is interrupted at any step, and again after resuming, does the same steps, validations and saves in the
+// same order, each once: also where a step is started before the last one is finished.
 func TestInterruptionsRepeatNothing(t *testing.T) {
 	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
 	try.Do(t, plain.loop().Run(t.Context()))

@@ -9,8 +9,8 @@ import (
 	"vsetrain/models"
 )
 
-// With its dropout at 0 a network draws nothing in training: the loss does not depend on the seed of the run or the step.
-// With the default it depends on both, and on nothing else.
+// With its dropout at 0 a network draws nothing in training: the loss does not depend on the seed of the run or the
+// step. With the default it depends on both, and on nothing else.
 func TestDropoutTurnedOff(t *testing.T) {
 	sgraf := func(o *models.Options) { o.TextEncoder, o.SGRAF.SimDim = "bigru", 8 }
 	pieces := manyRegions

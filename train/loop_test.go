@@ -113,8 +113,8 @@ func TestBestByFourRecalls(t *testing.T) {
 	}
 }
 
-// A run that is interrupted after a step, or inside the validation after it, saves that the validation is due, and begins
-// with it after resuming.
+// A run that is interrupted after a step, or inside the validation after it, saves that the validation is due, and
+// begins with it after resuming.
 func TestInterruptedBeforeAValidation(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		s := &script{}

@@ -263,9 +263,10 @@ func (r *Ranks) Compare() error {
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("the parameters of rank %v differ from rank 0's after the same steps: their machines compute "+
-			"differently (processor, program, VSETRAIN_BLAS), one is faulty, or one began with another checkpoint; "+
-			"resume from the last checkpoint of the training, which was written when they were the same", others)
+		return fmt.Errorf("the parameters of rank %v differ from rank 0's after the same steps: their machines "+
+			"compute differently (processor, program, VSETRAIN_BLAS), one is faulty, or one began with another "+
+			"checkpoint; resume from the last checkpoint of the training, which was written when they were the same",
+			others)
 	}
 	return nil
 }

@@ -72,8 +72,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	})
 }
 
-// NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched, also
-// on a GPU, where the host sees the loss after the update.
+// NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched,
+// also on a GPU, where the host sees the loss after the update.
 func TestStepRefusesWhatIsNotFiniteError(t *testing.T) {
 	refuses := func(t *testing.T, s *Step) {
 		good := tinyBatch(1, 6, 7)
