@@ -9,28 +9,22 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Network implements Weights.
-func (r *Reference) Network() Options { return r.options }
-
-// Sizes implements Weights.
-func (r *Reference) Sizes() Dims { return r.dims }
-
-// VocabularyHash implements Weights. The references' checkpoints do not store it.
+// Network, Sizes, VocabularyHash, Learned, Progress, File, Close, Describe, Assumed and Restore implement Weights. The
+// references' checkpoints store no vocabulary, and no reference has a loss with parameters.
+func (r *Reference) Network() Options       { return r.options }
+func (r *Reference) Sizes() Dims            { return r.dims }
 func (r *Reference) VocabularyHash() string { return "" }
+func (r *Reference) Learned() []*nn.Param   { return nil }
+func (r *Reference) File() string           { return r.Path }
+func (r *Reference) Close() error           { return nil }
 
-// Learned implements Weights. No reference has a loss with parameters.
-func (r *Reference) Learned() []*nn.Param { return nil }
-
-// Progress implements Weights.
 func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.steps, r.score }
 
-// Describe implements Weights.
 func (r *Reference) Describe() string {
 	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, validation score %.1f", r.Path,
 		r.options.Network, r.epoch, r.score)
 }
 
-// Assumed implements Weights.
 func (r *Reference) Assumed() string {
 	if len(r.assumed) == 0 {
 		return ""
@@ -39,13 +33,6 @@ func (r *Reference) Assumed() string {
 		strings.Join(r.assumed, "; "))
 }
 
-// File implements Weights.
-func (r *Reference) File() string { return r.Path }
-
-// Close implements Weights.
-func (r *Reference) Close() error { return nil }
-
-// Restore implements Weights.
 func (r *Reference) Restore(m *Model) error {
 	if err := r.differs(m.Network); err != nil {
 		return fmt.Errorf("%s: %w", r.Path, err)

@@ -82,27 +82,18 @@ func OtherOptions(w Weights, o Options) string {
 	return strings.Join(list, ", ")
 }
 
-// Assumed implements Weights. A checkpoint of vsetrain holds all options.
-func (c *Checkpoint) Assumed() string { return "" }
-
-// Network implements Weights.
-func (c *Checkpoint) Network() Options { return c.Info.Model }
-
-// Sizes implements Weights.
-func (c *Checkpoint) Sizes() Dims { return c.Info.Dims }
-
-// VocabularyHash implements Weights.
+// Network, Sizes, VocabularyHash, File, Assumed, Progress and Describe implement Weights. A checkpoint of vsetrain holds
+// all options.
+func (c *Checkpoint) Network() Options       { return c.Info.Model }
+func (c *Checkpoint) Sizes() Dims            { return c.Info.Dims }
 func (c *Checkpoint) VocabularyHash() string { return c.Info.Vocabulary }
+func (c *Checkpoint) File() string           { return c.Path }
+func (c *Checkpoint) Assumed() string        { return "" }
 
-// Progress implements Weights.
 func (c *Checkpoint) Progress() (float64, int64, float64) {
 	return c.Info.Epoch, c.Info.Step, c.Info.Score
 }
 
-// File implements Weights.
-func (c *Checkpoint) File() string { return c.Path }
-
-// Describe implements Weights.
 func (c *Checkpoint) Describe() string {
 	s := fmt.Sprintf("%s: %s after step %d (epoch %.2f)", c.Path, c.Info.Model.Network, c.Info.Step, c.Info.Epoch)
 	if c.Info.Score > 0 {
