@@ -82,8 +82,8 @@ func OtherOptions(w Weights, o Options) string {
 	return strings.Join(list, ", ")
 }
 
-// Network, Sizes, VocabularyHash, File, Assumed, Progress and Describe implement Weights. A checkpoint of vsetrain holds
-// all options.
+// Network, Sizes, VocabularyHash, File, Assumed, Progress and Describe implement Weights. A checkpoint of vsetrain
+// holds all options.
 func (c *Checkpoint) Network() Options       { return c.Info.Model }
 func (c *Checkpoint) Sizes() Dims            { return c.Info.Dims }
 func (c *Checkpoint) VocabularyHash() string { return c.Info.Vocabulary }
