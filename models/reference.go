@@ -349,6 +349,9 @@ func (r *Reference) oneLayer() error {
 	return nil
 }
 
+// The usual sizes, which are assumed if a checkpoint holds their product, or nothing that depends on the regions.
+const usualRegions, usualFeature = 36, 2048
+
 // readSizes sets the text encoder, a GRU or BiGRU, and the sizes that follow from the image layer and the word vectors.
 func (r *Reference) readSizes(encoder string) {
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]

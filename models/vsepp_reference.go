@@ -26,6 +26,3 @@ func readVSEPP(r *Reference) error {
 	}
 	return nil
 }
-
-// The usual sizes, which are assumed if a checkpoint holds their product, or nothing that depends on the regions.
-const usualRegions, usualFeature = 36, 2048
