@@ -27,11 +27,11 @@ PACKAGES    := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Garbage is collected less often: that took a sixth of the time of many tests, or more.
 test lint: export GOGC := 400
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
-# product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
+# product on the emulated GPU, GRUs on tensor cores in every order, recorded steps of all networks on it,
 # data sets that stay there, every loss with GSMN; and those that compile and assemble all kernels anew, where others see
 # by checksums that what is committed is of the same sources. They take two fifths of the time of all tests.
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
-	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestRanksOnManyGPUs|TestResidentFeatures|$\
+	TestBF16Copies|TestRecordedSteps|TestRanksOnManyGPUs|TestResidentFeatures|$\
 	TestGSMNLearnsWithEveryLoss|TestPTXIsOfTheSources|TestAssembler|TestSelftestLaunchesEveryKernel|$\
 	TestSelftestOnOtherGPUs|TestReasoningOfDrawnGraphs|TestSelfAttentionOnTensorCores|TestDrawnPairsOnTensorCores)$$
 # Every network on the strict driver: make test-strict. A whole selftest on the emulated driver: make test-selftest.
@@ -70,7 +70,7 @@ test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the 
 
 test-orders: ## run conformance, golden cases and small trainings on the emulated GPU with its threads in forward, reverse and random order
 	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
-	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/compute/device/cuda ./models/... ./train; done
+	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestMicroBatchesOnGPU)' ./internal/compute/device/cuda ./models/... ./train; done
 
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain

@@ -4,9 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/philox"
 	"vsetrain/lab/try"
 )
 
@@ -14,7 +12,6 @@ import (
 // the softmax over the regions; with SCAN's i2t both the other way.
 func TestWordAttention(t *testing.T) {
 	const c, regions = 3, 5
-	lengths := []int32{7, 4, 2}
 	for _, x := range []struct {
 		network string
 		lambda  float64
@@ -30,22 +27,11 @@ func TestWordAttention(t *testing.T) {
 		d := Dims{Regions: regions, Feature: 7, Vocab: 30}
 		m := try.Get(NewModel(newDevice(t, cpu.FP32), o, d))(t)
 		m.Init(4, nil)
-		r := philox.NewKey(1, "attention").Stream(0)
-		features, words := make([]float32, 2*regions*d.Feature), make([]int32, c*7)
-		for i := range features {
-			features[i] = float32(r.Norm())
-		}
-		for i := range words {
-			words[i] = int32(r.IntN(d.Vocab))
-		}
-		boxes := make([]float32, 2*regions*4)
-		for i := range boxes {
-			boxes[i] = float32(r.Float64())
-		}
+		im, text := drawn("attention", d, 2, 7, 4, 2)
 		var images, captions EncodedSet
 		run := NewRunner(m, nil).Pairs
-		try.Do(t, run.AppendImages(&images, batch.Images{N: 2, Features: features, Boxes: boxes}, 2))
-		try.Do(t, run.AppendCaptions(&captions, captionBatch(words, lengths, 7), c))
+		try.Do(t, run.AppendImages(&images, im, 2))
+		try.Do(t, run.AppendCaptions(&captions, text, c))
 		overWords := o.SCAN.Attention == "i2t" && x.network == SCAN
 		for i := range 2 {
 			for k := range c {
@@ -69,7 +55,7 @@ func TestWordAttention(t *testing.T) {
 	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 2, Feature: 4, Vocab: 5})
 	try.Do(t, err)
 	_, err = NewRunner(m, nil).Pairs.Attention(&EncodedSet{}, 0, &EncodedSet{Length: []int32{2}}, 0)
-	try.Fails(t, err, "those of saf, sgr, gsmn, scan do")
+	try.Fails(t, err, "does not let words attend to regions; saf, sgr, gsmn, scan do")
 }
 
 // plainAttention computes the weights [words, regions] from regions and words as the papers write them.

@@ -17,11 +17,11 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Pretrained BERT encoders as Hugging Face keeps them: a folder with vocab.txt and model.safetensors or
-// pytorch_model.bin, whose tensors have the names of package nn, with "bert." in front where the file holds heads for
-// pre-training (cls.…) too. Files of early versions call the parameters of layer norms gamma and beta.
+// Hugging Face stores a pretrained BERT encoder in a folder with vocab.txt and model.safetensors or pytorch_model.bin.
+// The tensors have the names of package nn, with the prefix "bert." if the file also holds heads for pre-training
+// (cls.…). Early versions call the parameters of layer norms gamma and beta.
 
-// bertWords is the tensor of word vectors.
+// bertWords is the name of the tensor of word vectors.
 const bertWords = "embeddings.word_embeddings.weight"
 
 func (o *BertOptions) sizes(vocab int) nn.BertSizes {
@@ -29,13 +29,12 @@ func (o *BertOptions) sizes(vocab int) nn.BertSizes {
 		Positions: o.Positions, Dropout: o.Dropout}
 }
 
-// bertParams returns the parameters of the BERT encoder of a network, in its order; the names end in the names of
-// Hugging Face.
+// bertParams returns the parameters of the BERT encoder of a network. Their names end in the names of Hugging Face.
 func bertParams(n Network) []*nn.Param {
 	return slices.DeleteFunc(slices.Clone(n.Params()), func(p *nn.Param) bool { return p.Group != nn.BertGroup })
 }
 
-// bertFile is an opened file of weights.
+// bertFile is an open file of weights.
 type bertFile struct {
 	path   string
 	shapes map[string][]int // by the names of package nn
@@ -43,16 +42,18 @@ type bertFile struct {
 	close  func() error
 }
 
-// LoadBert sets the parameters of a model's BERT encoder from a folder. Tensors of pre-training heads are ignored; a
-// parameter that is missing or has another shape is an error, and so is a config.json that contradicts the options of
-// the model.
+// LoadBert reads the parameters of a model's BERT encoder from a folder and ignores tensors of pre-training heads. It
+// returns an error if a parameter is missing or has another shape, or if config.json contradicts the options of the
+// model.
 func LoadBert(m *Model, dir string) error {
-	if err := checkBertConfig(dir, m.Options.Bert.Heads); err != nil {
+	c, err := readBertConfig(dir, m.Options.Bert.Heads)
+	if err == nil {
+		err = c.check(m.Options.Bert.Heads)
+	}
+	if err != nil {
 		return err
 	}
-	return loadBert(dir, bertParams(m.Network), m.Dims.Vocab, func(p *nn.Param, values []float32) {
-		m.Instance.Dev.UploadFloats(m.Instance.Params.Value(p.Name), values)
-	})
+	return loadBert(dir, bertParams(m.Network), m.Dims.Vocab, m.upload)
 }
 
 func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, values []float32)) error {
@@ -93,32 +94,42 @@ func loadBert(dir string, params []*nn.Param, vocab int, set func(p *nn.Param, v
 	return nil
 }
 
-// maxBertConfig bounds config.json in bytes.
+// maxBertConfig is the largest size of config.json in bytes.
 const maxBertConfig = 1 << 20
 
-// checkBertConfig compares what no tensor tells with the folder's config.json, if there is one.
-func checkBertConfig(dir string, heads int) error {
-	path := filepath.Join(dir, "config.json")
-	b, err := regular.ReadFile(path, maxBertConfig, "the configuration of a BERT")
+// bertConfig is the part of config.json that does not follow from the tensors.
+type bertConfig struct {
+	Heads int     `json:"num_attention_heads"`
+	Act   string  `json:"hidden_act"`
+	Eps   float64 `json:"layer_norm_eps"`
+	path  string
+}
+
+// readBertConfig reads config.json of a folder, which may be missing. heads is the number of heads if the file has
+// none.
+func readBertConfig(dir string, heads int) (bertConfig, error) {
+	c := bertConfig{Heads: heads, Act: "gelu", Eps: nn.BertEps, path: filepath.Join(dir, "config.json")}
+	b, err := regular.ReadFile(c.path, maxBertConfig, "the configuration of a BERT")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return c, nil
 	}
-	c := struct {
-		Heads int     `json:"num_attention_heads"`
-		Act   string  `json:"hidden_act"`
-		Eps   float64 `json:"layer_norm_eps"`
-	}{heads, "gelu", nn.BertEps}
 	if err == nil {
 		err = jsontext.Unmarshal(b, &c)
 	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("BERT: %s: %w", path, err)
-	case c.Heads != heads:
-		return fmt.Errorf("%s: %d attention heads, the network has %d; set model.bert.heads", path, c.Heads, heads)
-	case c.Act != "gelu" || c.Eps != nn.BertEps:
+	if err != nil {
+		return c, fmt.Errorf("BERT: %s: %w", c.path, err)
+	}
+	return c, nil
+}
+
+// check returns an error if the encoder is another one than a network with that many heads computes.
+func (c *bertConfig) check(heads int) error {
+	if c.Heads != heads {
+		return fmt.Errorf("%s: %d attention heads, the network has %d; set model.bert.heads", c.path, c.Heads, heads)
+	}
+	if c.Act != "gelu" || c.Eps != nn.BertEps {
 		return fmt.Errorf("%s: activation %q and layer norm ε %v, expected \"gelu\" and %v: this is another kind of "+
-			"encoder", path, c.Act, c.Eps, nn.BertEps)
+			"encoder", c.path, c.Act, c.Eps, nn.BertEps)
 	}
 	return nil
 }
@@ -139,7 +150,7 @@ func bertLayers(params []*nn.Param) (n int) {
 	return n
 }
 
-// bertName is the name of a parameter inside its encoder: what follows the part of the network.
+// bertName returns the name of a parameter inside its encoder, without the part of the network.
 func bertName(param string) string {
 	for _, top := range []string{"embeddings.", "encoder.", "pooler."} {
 		if i := strings.Index(param, top); i == 0 || i > 0 && param[i-1] == '.' {
@@ -149,16 +160,10 @@ func bertName(param string) string {
 	return param
 }
 
-// tensorName maps a name in a file to the name in package nn.
+// tensorName returns the name in package nn of a tensor in a file.
 func tensorName(name string) string {
 	name = strings.TrimPrefix(unwrapped(name), "bert.")
-	if s, ok := strings.CutSuffix(name, "LayerNorm.gamma"); ok {
-		return s + "LayerNorm.weight"
-	}
-	if s, ok := strings.CutSuffix(name, "LayerNorm.beta"); ok {
-		return s + "LayerNorm.bias"
-	}
-	return name
+	return strings.NewReplacer("LayerNorm.gamma", "LayerNorm.weight", "LayerNorm.beta", "LayerNorm.bias").Replace(name)
 }
 
 func openBert(dir string) (*bertFile, error) {
@@ -206,11 +211,8 @@ func openBertSafetensors(path string) (*bertFile, error) {
 		stored[tensorName(name)], b.shapes[tensorName(name)] = name, t.Shape
 	}
 	b.read = func(name string) ([]float32, error) {
-		n := 1
-		for _, d := range b.shapes[name] {
-			n *= d
-		}
-		out := make([]float32, n)
+		t, _ := f.Tensor(stored[name])
+		out := make([]float32, t.Len())
 		return out, f.Float32s(stored[name], out)
 	}
 	return b, nil

@@ -9,9 +9,9 @@ package models
 //	         vsa u_r = v_r·a_r/(‖a_r‖ + 1e-8), a_r = Σ_w softmax_w(v_r·c_w/α) c_w
 //	score    ln Σ e^(u/β), or mean, sum, maximum or Σ softmax(u/β) u, over the words (vha) or the regions (tha, vsa)
 //
-// with l2(x) = x/(‖x‖ + 1e-8). Regions that an image lacks, or that size augmentation drops, count in no coding and no
-// pooling. In training they are attended to as released, with zero features, up to the most regions of an image of the
-// batch (mask_padding).
+// with l2(x) = x/(‖x‖ + 1e-8). Padding (regions that an image lacks, or that size augmentation drops) counts in no
+// coding and no pooling. As released, training attends to padding, with zero features, up to the largest number of
+// regions in the batch (mask_padding).
 
 import (
 	"vsetrain/internal/compute/device"
@@ -41,7 +41,7 @@ func init() {
 	}}
 }
 
-// CHANOptions are the choices of CHAN.
+// CHANOptions are the options of CHAN.
 type CHANOptions struct {
 	ImageEncoder string  `yaml:"image_encoder" enum:"selfattention|basic|transformer" doc:"encoder of the regions; basic with bert"`
 	Axis         string  `yaml:"transformer_axis" enum:"regions|batch" doc:"attend within an image, or across the batch" reference:"+transformer_axis"`
@@ -59,6 +59,7 @@ type CHANOptions struct {
 const chanEps = 1e-8
 
 type chanNet struct {
+	collected
 	opt   CHANOptions
 	dims  Dims
 	embed int
@@ -71,7 +72,6 @@ type chanNet struct {
 		Words  wordEncoder `param:""`   // the last word is <mask>
 		Unused nn.Linear   `param:"fc"` // stored beside a BiGRU
 	} `param:"txt"`
-	params []*nn.Param
 	padded paddedRegions
 }
 
@@ -87,12 +87,12 @@ func newCHAN(o Options, d Dims) (Network, error) {
 	n.Text.Words = newWordEncoder(o, d, 1)
 	if o.TextEncoder != TextBert {
 		n.Text.Words.Embed.Weight.Init = nn.Xavier(d.Vocab+1, o.WordDim)
-		if o.WordInit != "" { // words without a vector are as torch.nn.Embedding draws them
+		if o.WordInit != "" { // torch.nn.Embedding draws the words without a vector
 			n.Text.Words.Embed.Weight.Init = nn.Normal(1)
 		}
 		n.Text.Unused = nn.NewLinear(e, e)
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt", "sim", "crit") // two have no tensors
 	return n, nil
 }
 
@@ -108,11 +108,7 @@ func checkCHAN(o *Options) *options.Error {
 	return divisor("chan.heads", c.Heads, "embed_dim", o.EmbedDim)
 }
 
-func (n *chanNet) Params() []*nn.Param { return n.params }
-func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "crit"} } // two have no tensors
-
-// Images encodes regions: v [B, R·E], and where images have different numbers of them the mask [B, R] of those that are
-// there.
+// Images encodes regions: v [B, R·E], and if images have different numbers of regions the mask [B, R].
 func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
 	all := regionCounts(g, b, r)
@@ -142,7 +138,7 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	return v
 }
 
-// feedCounts implements countReader; most 0 is the count of each image.
+// feedCounts implements countReader.
 func (n *chanNet) feedCounts(s *graph.Instance, counts []int32, most int32) error {
 	return n.padded.feed(s, counts, most, n.dims.Regions, n.opt.MaskPadding || most == 0)
 }
@@ -153,7 +149,7 @@ func (n *chanNet) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
 }
 
-// Pairs scores all pairs, hard codings as a kernel.
+// Pairs scores all pairs. Hard codings are one kernel.
 func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	pool, known := crossPools[n.opt.Pooling]
 	return g.CrossScores(device.CrossScores{R: n.dims.Regions, OverWords: n.opt.Coding == "tha", Max: true, Pool: pool,
@@ -161,8 +157,8 @@ func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCa
 		captions.Words[0], captions.Lengths, n.pairs)
 }
 
-// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:
-// [B, C]. Products of words and regions have a row per word, and in it R values for each image.
+// pairs scores images (v [B, R·E] and perhaps the mask [B, R]) with captions (words [capacity, E] and lengths [C]):
+// [B, C]. Products of words and regions have a row per word with R values for each image.
 func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
 	words, lengths := captions[0], captions[1]
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
@@ -180,7 +176,7 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 	} else {
 		w := g.Softmax(a, 1/n.opt.Alpha, ofWords)
 		square := g.Sum(g.Multiply(w, g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)), ofWords)
-		// of a_r, which is not formed; rounding may be below 0
+		// the norms of a_r, which is not formed; rounding may make the square negative
 		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square))
 		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
 	}

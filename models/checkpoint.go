@@ -21,11 +21,11 @@ import (
 	"vsetrain/models/nn"
 )
 
-// A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front
-// ("img.fc.weight"), after them tensors of the training state ("optim/m/img.fc.weight"), and in the metadata a
-// description of the network and a checksum of everything. One file, so that replacing it is atomic.
+// A checkpoint is one safetensors file, so that it can be replaced atomically. It holds the weights under the
+// references' parameter names with the part of the network in front ("img.fc.weight"), then the tensors of the training
+// state ("optim/m/img.fc.weight"). The metadata holds a description of the network and a checksum of the whole file.
 
-// extraPrefix begins the names of the tensors that are no weights.
+// extraPrefix begins the names of the tensors of the training state.
 const extraPrefix = "optim/"
 
 // Info describes the network of a checkpoint.
@@ -35,15 +35,15 @@ type Info struct {
 	Model      Options           `json:"model"`
 	Dims       Dims              `json:"dims"`
 	Vocabulary string            `json:"vocabulary"`            // text.Vocabulary.Hash
-	Words      *Words            `json:"word_init,omitempty"`   // where the word vectors began; nil where they were drawn
+	Words      *Words            `json:"word_init,omitempty"`   // pretrained word vectors; nil if they were drawn
 	Noise      *runfs.NoiseIndex `json:"noise_index,omitempty"` // of the training captions
 	Mined      string            `json:"mined,omitempty"`       // SHA-256 of the mined negatives of the training
 	Step       int64             `json:"step"`
 	Epoch      float64           `json:"epoch"`
-	Score      float64           `json:"score"` // validation score of these weights, 0 when never validated
-	// Train is the training state that belongs to the extra tensors; absent in a checkpoint of weights alone.
+	Score      float64           `json:"score"` // validation score of these weights, 0 if they were not validated
+	// Train is the training state that belongs to the extra tensors. A checkpoint of weights alone has none.
 	Train json.RawMessage `json:"train,omitempty"`
-	// SHA256 is the checksum of the file that the description was read from; "" is unknown.
+	// SHA256 is the checksum of the file that the description was read from, "" if it has none.
 	SHA256 string `json:"-"`
 }
 
@@ -53,7 +53,7 @@ const (
 	metadataInfo = "vsetrain"
 )
 
-// Extra is a tensor stored beside the weights, of the device or of the host.
+// Extra is a tensor of the training state, in device or host memory.
 type Extra struct {
 	Name  string
 	Shape []int
@@ -61,7 +61,7 @@ type Extra struct {
 	Host  *[]float64 // in place of View; stored in float64
 }
 
-// WriteCheckpoint writes a model and extra tensors, with the values of its device, or of a Copy.
+// WriteCheckpoint writes a model and extra tensors with the values of from, which is the device of the model or a Copy.
 func WriteCheckpoint(w io.Writer, m *Model, from Values, info Info, extra []Extra) error {
 	info.Format, info.Build, info.Model, info.Dims = infoFormat, build.Current().String(), m.Options, m.Dims
 	info.Words, info.Noise, info.Mined = m.Words, m.Noise, m.Mined
@@ -85,13 +85,12 @@ func WriteCheckpoint(w io.Writer, m *Model, from Values, info Info, extra []Extr
 			specs[i].DType = "F64"
 		}
 	}
-	d := newDownloader(from)
 	err = safetensors.WriteSealed(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
 		func(i int, w io.Writer) error {
 			if h := all[i].Host; h != nil {
 				return binary.Write(w, binary.LittleEndian, *h)
 			}
-			return d.write(w, all[i].View)
+			return writeValues(w, from, all[i].View)
 		})
 	if err != nil {
 		return err
@@ -99,15 +98,15 @@ func WriteCheckpoint(w io.Writer, m *Model, from Values, info Info, extra []Extr
 	return from.Sync() // a device that failed gave NaN
 }
 
-// Checkpoint is an opened checkpoint file.
+// Checkpoint is an open checkpoint file.
 type Checkpoint struct {
 	Path string
 	Info Info
 	file *safetensors.File
 }
 
-// OpenCheckpoint opens a checkpoint of vsetrain: a file, or a run directory, of which the best checkpoint is taken. It
-// reads all of the file to compare it with its checksum.
+// OpenCheckpoint opens a checkpoint of vsetrain, or the best checkpoint of a run directory. It reads the whole file to
+// verify its checksum.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
 	path, err := FindCheckpoint(path)
 	if err != nil {
@@ -125,7 +124,7 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// ReadInfo returns the description of a checkpoint file of vsetrain. The weights are not looked at.
+// ReadInfo returns the description of a checkpoint file of vsetrain without reading its weights.
 func ReadInfo(path string) (Info, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -140,7 +139,7 @@ func ReadInfo(path string) (Info, error) {
 }
 
 func readInfo(f *safetensors.File) (Info, error) {
-	i := Info{Model: DefaultOptions()} // what an older description lacks has its default
+	i := Info{Model: DefaultOptions()} // options that an older description lacks have their defaults
 	desc, ok := f.Metadata()[metadataInfo]
 	if !ok {
 		return i, fmt.Errorf("this safetensors file was not written by vsetrain (no %q in its metadata); "+
@@ -153,7 +152,7 @@ func readInfo(f *safetensors.File) (Info, error) {
 	return i, nil
 }
 
-// open reads the description and compares the file with its checksum.
+// open reads the description and verifies the checksum.
 func (c *Checkpoint) open() (err error) {
 	if c.Info, err = readInfo(c.file); err != nil {
 		return err
@@ -167,13 +166,12 @@ func (c *Checkpoint) open() (err error) {
 	}
 	if !sealed && c.Info.Format > firstFormat {
 		return fmt.Errorf("checkpoint format %d without its checksum: the file is damaged or was changed; use "+
-			"another copy of it",
-			c.Info.Format)
+			"another copy of it", c.Info.Format)
 	}
 	return c.check()
 }
 
-// check compares the description with the tensors, so that nothing is allocated for sizes that the file does not have.
+// check compares the description with the tensors before anything is allocated for the sizes that it names.
 func (c *Checkpoint) check() error {
 	if err := c.Info.Model.Validate(); err != nil {
 		return fmt.Errorf("broken description: %w", err)
@@ -205,11 +203,11 @@ func found(t safetensors.Tensor, ok bool) string {
 	return fmt.Sprintf("one of shape %v", t.Shape)
 }
 
-// HubName is the file of the weights in a folder of the Hugging Face Hub's layout.
+// HubName is the weights file in a folder with the layout of the Hugging Face Hub.
 const HubName = "model.safetensors"
 
-// FindCheckpoint resolves what a user calls a checkpoint: a file stays, a run directory becomes its best checkpoint, or
-// its last one before the first validation, and a folder of the Hub's layout becomes its weights.
+// FindCheckpoint returns the checkpoint file that a user means: the file itself, the best checkpoint of a run directory
+// (the last one before the first validation), or the weights in a folder with the layout of the Hub.
 func FindCheckpoint(path string) (string, error) {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -234,7 +232,7 @@ func FindCheckpoint(path string) (string, error) {
 	return "", noCheckpoint(path)
 }
 
-// noCheckpoint lists what to name instead of a directory without a checkpoint: the runs in it, if there are any.
+// noCheckpoint is the error for a directory without a checkpoint. It lists the runs in it.
 func noCheckpoint(dir string) error {
 	runs, _ := runfs.FindRuns(dir)
 	if len(runs) == 1 && runs[0] == "." {
@@ -256,7 +254,7 @@ func noCheckpoint(dir string) error {
 	return fmt.Errorf("%s: no checkpoint in this directory; name a run in it: %s", dir, list)
 }
 
-// withoutPath leaves out the operation and path that package os puts in front.
+// withoutPath removes the operation and path from an error of package os.
 func withoutPath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -268,8 +266,8 @@ func withoutPath(err error) error {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Restore reads the weights of a model. The checkpoint has to hold exactly the model's parameters, except for a part
-// that serves training only: where it is missing, its parameters stay as they are.
+// Restore reads the weights of a model. The checkpoint must hold all of the model's parameters. Only a part that serves
+// training alone may be missing: its parameters stay as they are.
 func (c *Checkpoint) Restore(m *Model) error {
 	if c.Info.Model.Network != m.Options.Network {
 		return fmt.Errorf("%s: checkpoint of network %s, want %s", c.Path, c.Info.Model.Network, m.Options.Network)
@@ -287,11 +285,11 @@ func (c *Checkpoint) Restore(m *Model) error {
 		}
 		var x [1]float64
 		m.Instance.Dev.DownloadDoubles(x[:], v)
-		const slack = 1e-6 // the ends of the range are rounded to float32
+		const slack = 1e-6 // the stored ends of the range are rounded to float32
 		if lo, hi := p.Within[0], p.Within[1]; x[0] < lo-slack*math.Abs(lo) || x[0] > hi+slack*math.Abs(hi) {
-			return fmt.Errorf("%s: %s is %v, expected a number from %v to %v, in which the loss keeps it; "+
-				"another loss or another option learned it: choose that one, or begin with other weights",
-				c.Path, p.Name, x[0], lo, hi)
+			return fmt.Errorf("%s: %s is %v, expected a number from %v to %v, the range of the loss; it was trained "+
+				"with another loss or option: choose that one, or start from other weights", c.Path, p.Name, x[0], lo,
+				hi)
 		}
 	}
 	m.Words, m.Noise, m.Mined = c.Info.Words, c.Info.Noise, c.Info.Mined
@@ -308,24 +306,21 @@ func (c *Checkpoint) Learned() (list []*nn.Param) {
 	return list
 }
 
-// Doubles reads a tensor of the host, of any length.
+// Doubles reads a float64 vector of any length.
 func (c *Checkpoint) Doubles(name string) ([]float64, error) {
 	t, ok := c.file.Tensor(name)
 	if !ok || t.DType != "F64" || len(t.Shape) != 1 {
-		return nil, fmt.Errorf("%s: no list %s of float64; what the loss remembers is in last.safetensors of a run "+
-			"with that loss", c.Path, name)
+		return nil, fmt.Errorf("%s: no float64 vector %s; the memory of the loss is in last.safetensors of a run with "+
+			"that loss", c.Path, name)
 	}
 	x, err := float64s(c.file, t)
-	if err == nil {
-		err = checkFinite(x)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: tensor %s: %w", c.Path, name, err)
 	}
 	return x, nil
 }
 
-// RestoreTensor reads one tensor of a given shape.
+// RestoreTensor reads one tensor into dst. It must have the given shape.
 func (c *Checkpoint) RestoreTensor(dev device.Device, name string, shape []int, dst device.View) error {
 	t, ok := c.file.Tensor(name)
 	if !ok {
@@ -337,9 +332,6 @@ func (c *Checkpoint) RestoreTensor(dev device.Device, name string, shape []int, 
 	}
 	if t.DType == "F64" {
 		buf, err := float64s(c.file, t)
-		if err == nil {
-			err = checkFinite(buf)
-		}
 		if err != nil {
 			return fmt.Errorf("%s: tensor %s: %w", c.Path, name, err)
 		}

@@ -2,50 +2,56 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/graph"
 )
 
 // encoder is a compiled evaluation graph for one shape.
 type encoder struct {
-	prog *graph.Program
-	out  *graph.Node
+	prog   *graph.Program
+	values []*graph.Node // results with a row per image or caption
+	words  []*graph.Node // results with a row per word
 }
 
-// cached returns the program of a shape, which build adds to a graph if there is none yet.
-func cached[K comparable](m *Model, programs map[K]*encoder, shape K, build func(*graph.Graph) *graph.Node) (*encoder,
+// cached returns the program of a shape. build adds it to a graph if there is none yet.
+func cached[K comparable](m *Model, programs map[K]*encoder, shape K, build func(*graph.Graph) *encoder) (*encoder,
 	error) {
 	if e := programs[shape]; e != nil {
 		return e, nil
 	}
-	g := m.Instance.Graph()
-	e, err := m.compile(g, func() *graph.Node { return build(g) })
+	e, err := m.compile(build)
 	if err == nil {
 		programs[shape] = e
 	}
 	return e, err
 }
 
-func (m *Model) compile(g *graph.Graph, build func() *graph.Node) (*encoder, error) {
-	e := &encoder{}
-	err := graph.Build(func() error {
-		e.out = build()
-		var err error
-		e.prog, err = graph.Compile(m.Instance, g, []*graph.Node{e.out}, nil)
+func (m *Model) compile(build func(*graph.Graph) *encoder) (e *encoder, err error) {
+	g := m.Instance.Graph()
+	err = graph.Build(func() (err error) {
+		e = build(g)
+		e.prog, err = graph.Compile(m.Instance, g, slices.Concat(e.values, e.words), nil)
 		return err
 	})
 	return e, m.explain(err)
 }
 
-func (m *Model) run(e *encoder, dst []float32) error {
+// results is an encoder of results with a row per image or caption.
+func results(values ...*graph.Node) *encoder { return &encoder{values: values} }
+
+// run runs a program and downloads its values.
+func (m *Model) run(e *encoder, dst ...[]float32) error {
 	if err := e.prog.RunAll(); err != nil {
 		return m.explain(err)
 	}
-	v := e.prog.View(e.out)
-	if len(dst) != v.N {
-		return fmt.Errorf("network %s: embeddings have %d values, expected at most %d", m.Options.Network, v.N,
-			len(dst))
+	for i, n := range e.values {
+		v := e.prog.View(n)
+		if len(dst[i]) != v.N {
+			return fmt.Errorf("network %s: expected room for %d values, found room for %d", m.Options.Network, v.N,
+				len(dst[i]))
+		}
+		m.Instance.Dev.DownloadFloats(dst[i], v)
 	}
-	m.Instance.Dev.DownloadFloats(dst, v)
 	return m.Instance.Dev.Sync()
 }

@@ -8,11 +8,10 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// Copy is what some views of a device held at one moment, in main memory: Values that another goroutine may read while
-// the device goes on.
+// Copy is a copy of views of a device in main memory. Another goroutine may read it while the device continues.
 type Copy struct {
 	floats  []float32
-	doubles []float64 // in their place where the device has float64
+	doubles []float64 // in place of floats if the device has float64
 	pages   []byte
 	ready   chan struct{}
 	parts   []copied
@@ -23,8 +22,8 @@ type copied struct {
 	at int // in floats or doubles
 }
 
-// NewCopy makes memory for n values of a device, until Close. The system is made to give it meanwhile, which takes
-// longer than to copy.
+// NewCopy allocates memory for n values of a device, until Close. It touches the memory in the background, because the
+// first access takes longer than the copy.
 func NewCopy(dev device.Device, n int) (c *Copy, err error) {
 	c = &Copy{ready: make(chan struct{})}
 	if dev.Float64() {
@@ -40,20 +39,20 @@ func NewCopy(dev device.Device, n int) (c *Copy, err error) {
 	return c, err
 }
 
-// touch writes all of some memory, in pieces, since the garbage collector cannot interrupt one.
+// touch clears memory in pieces, because the garbage collector cannot interrupt a piece.
 func touch[T vec.Float](x []T) {
 	for piece := range slices.Chunk(x, downloadPiece) {
 		clear(piece)
 	}
 }
 
-// Close gives the memory back.
+// Close frees the memory.
 func (c *Copy) Close() {
 	<-c.ready
 	pages.Free(c.pages)
 }
 
-// Take copies views, in the place of those that were copied before.
+// Take copies views, in place of the views of an earlier call.
 func (c *Copy) Take(dev device.Device, views ...device.View) error {
 	<-c.ready
 	c.parts = c.parts[:0]
@@ -81,7 +80,7 @@ func (c *Copy) DownloadDoubles(dst []float64, src device.View) { copy(dst, c.dou
 
 func (c *Copy) Sync() error { return nil }
 
-// at returns where a view lies, which must be in one that was copied.
+// at returns the position of a view, which must be part of a view that was copied.
 func (c *Copy) at(v device.View) int {
 	p := c.parts[slices.IndexFunc(c.parts, func(p copied) bool {
 		return p.Buf == v.Buf && p.Off <= v.Off && v.Off+v.N <= p.Off+p.N

@@ -2,14 +2,14 @@ package models
 
 import "vsetrain/internal/compute/device"
 
-// EncodedSet is what a PairScorer computed of the images or of the captions of a split, on the host and in the order
-// they were appended.
+// EncodedSet holds the results of a PairScorer for the images or for the captions of a split, in host memory and in the
+// order in which they were appended.
 type EncodedSet struct {
 	N      int
 	Values []Rows  // a row per image or caption
 	Words  []Rows  // captions: a row per word
-	Length []int32 // captions: words of each
-	First  []int   // captions: row of the first word of each, and the total at the end
+	Length []int32 // captions: number of words of each
+	First  []int   // captions: row of the first word of each, and at the end the total
 
 	Edges, EdgeStart []int32 // captions: dependencies, see Captions; empty if there are none
 
@@ -24,18 +24,10 @@ type Rows struct {
 
 func (r *Rows) rows(lo, hi int) []float32 { return r.Data[lo*r.Width : hi*r.Width] }
 
-// Bytes are the bytes of the values of a set.
-func (s *EncodedSet) Bytes() int64 {
-	n := int64(0)
-	for _, rows := range [2][]Rows{s.Values, s.Words} {
-		for _, r := range rows {
-			n += 4 * int64(len(r.Data))
-		}
-	}
-	return n
-}
+// Bytes is the memory of the values of a set.
+func (s *EncodedSet) Bytes() int64 { return s.BytesOf(0, s.N) }
 
-// BytesOf are the bytes of the values of images or captions [lo, hi).
+// BytesOf is the memory of the values of images or captions [lo, hi).
 func (s *EncodedSet) BytesOf(lo, hi int) int64 {
 	n := int64(0)
 	for _, r := range s.Values {
@@ -48,9 +40,11 @@ func (s *EncodedSet) BytesOf(lo, hi int) int64 {
 }
 
 // IsResident reports whether images or captions [lo, hi) are on the device.
-func (s *EncodedSet) IsResident(lo, hi int) bool { return s.resident.has(lo, hi) }
+func (s *EncodedSet) IsResident(lo, hi int) bool {
+	return s.resident != nil && lo >= s.resident.lo && hi <= s.resident.hi
+}
 
-// appendEdges appends the dependencies of captions that were encoded, if the network reads any.
+// appendEdges appends the dependencies of captions, if the network reads any.
 func (s *EncodedSet) appendEdges(edges, start []int32) {
 	if len(start) == 0 {
 		return
@@ -74,8 +68,8 @@ func (s *EncodedSet) edgesOf(c0, c1 int) (edges, start []int32) {
 	return s.Edges[2*start[0] : 2*start[c1-c0]], start
 }
 
-// Pick returns the set of some images or captions of a set, in the order given; their values are copied. Captions must
-// be ordered by descending length, as everywhere.
+// Pick copies some images or captions of a set into a new set, in the order given. Captions must be in descending order
+// of length.
 func (s *EncodedSet) Pick(of []int32) *EncodedSet {
 	p := &EncodedSet{N: len(of), Values: make([]Rows, len(s.Values)), Words: make([]Rows, len(s.Words))}
 	for k := range s.Values {
@@ -110,27 +104,24 @@ func (s *EncodedSet) Pick(of []int32) *EncodedSet {
 type residentRows struct {
 	lo, hi        int
 	values, words []device.View // buffers, at least as large as the rows
-	width         []int         // of values
-	wordWidth     []int
 }
 
-func (p *residentRows) has(lo, hi int) bool { return p != nil && lo >= p.lo && hi <= p.hi }
-
-// rows is the part of values k of items [lo, hi), absent if they are not resident.
-func (p *residentRows) rows(k, lo, hi int) device.View {
-	if !p.has(lo, hi) {
+// residentValues returns values k of items [lo, hi) on the device, absent if they are not resident.
+func (s *EncodedSet) residentValues(k, lo, hi int) device.View {
+	if !s.IsResident(lo, hi) {
 		return device.View{}
 	}
-	w := p.width[k]
+	p, w := s.resident, s.Values[k].Width
 	return p.values[k].Slice((lo-p.lo)*w, (hi-p.lo)*w)
 }
 
-// wordRows is the part of the words of captions [lo, hi), capacity rows, absent if they are not resident.
-func (p *residentRows) wordRows(k, lo, hi int, first []int, capacity int) device.View {
-	if !p.has(lo, hi) {
+// residentWords returns the words k of captions [lo, hi) on the device, capacity rows, absent if they are not resident.
+func (s *EncodedSet) residentWords(k, lo, hi, capacity int) device.View {
+	if !s.IsResident(lo, hi) {
 		return device.View{}
 	}
-	at, w := first[lo]-first[p.lo], p.wordWidth[k]
+	p, w := s.resident, s.Words[k].Width
+	at := s.First[lo] - s.First[p.lo]
 	if (at+capacity)*w > p.words[k].N {
 		return device.View{}
 	}

@@ -9,22 +9,21 @@ import (
 	"vsetrain/internal/files/torchfile"
 )
 
-// ExportOptions are the choices of ExportReference.
+// ExportOptions are the options of ExportReference.
 type ExportOptions struct {
-	// Namespace writes them as argparse.Namespace, which the reference's own scripts expect and torch.load accepts only
-	// with weights_only=False; otherwise they are a dict.
+	// Namespace writes the options as argparse.Namespace instead of a dict. The reference's own scripts expect it, and
+	// torch.load accepts it only with weights_only=False.
 	Namespace bool
-	// Trained are the settings the weights were trained with, under the references' names (margin, learning_rate ...).
-	// They replace the defaults of the repository. A checkpoint of a reference keeps its own options all the
-	// same.
+	// Trained are the settings that the weights were trained with, under the references' names (margin, learning_rate
+	// ...). They replace the defaults of the repository, but not the options of a reference's checkpoint.
 	Trained map[string]any
 }
 
-// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all
-// that the repository's own parser knows, so that the evaluation there finds every one it reads. A checkpoint that is
-// read again has the options of the model: what the repository has no option for is stored in ownEntry, and what cannot
-// be stored is an error. A network without a repository gets one state dict under the names of this program,
-// "img.fc.weight", in place of a list of them. What the loss learned is its own dict, "loss".
+// ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. It writes all
+// options that the repository's parser knows, so that its evaluation finds every option that it reads. Options that the
+// repository does not have are stored in ownEntry; an option that cannot be stored is an error. A network without a
+// repository gets one state dict with the names of this program ("img.fc.weight") instead of a list. The dict "loss"
+// holds what the loss learned.
 func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
 	f, known := formats[m.Options.Network]
 	if !known {
@@ -34,7 +33,7 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	if f.prefix != nil {
 		prefix = f.prefix(m)
 	}
-	whole := &torchfile.Dict{} // of a network without a repository
+	whole := &torchfile.Dict{} // the state dict of a network without a repository
 	states := make([]any, len(m.Network.Parts()))
 	for i := range states {
 		if states[i] = whole; known {
@@ -105,7 +104,8 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	return torchfile.Save(path, top)
 }
 
-// storeOwn adds ownEntry to the options of a checkpoint, where it would be read with other options than the model has.
+// storeOwn adds ownEntry to the options of a checkpoint if the checkpoint would be read with other options than the
+// model has.
 func storeOwn(top *torchfile.Dict, opt map[string]any, m *Model) error {
 	want := m.Options.stored()
 	for {
@@ -124,29 +124,32 @@ func storeOwn(top *torchfile.Dict, opt map[string]any, m *Model) error {
 	}
 }
 
-// ownOptions are the name and the sizes of a network that no repository has.
+// ownOptions are the name and the sizes of a network without a repository.
 func ownOptions(m *Model) map[string]any {
 	return map[string]any{"network": m.Options.Network, "embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim,
 		"vocab_size": m.Dims.Vocab, "regions": m.Dims.Regions, "img_dim": m.Dims.Feature}
 }
 
-// commonOptions are the options that fartashf/vsepp, train.py, and what descends from it share: sizes, and for
-// everything that is not part of a network the reference's defaults.
+// commonOptions are the options that fartashf/vsepp, train.py, and its descendants share: the sizes of the network, and
+// the reference's defaults of all other options.
 func commonOptions(m *Model) map[string]any {
 	return map[string]any{
 		"embed_size": m.Options.EmbedDim, "word_dim": m.Options.WordDim, "vocab_size": m.Dims.Vocab,
 		"num_layers": 1, "no_imgnorm": false, "margin": 0.2, "max_violation": true, "grad_clip": 2.0, "num_epochs": 30,
-		"batch_size":    128,
-		"learning_rate": 0.0002, "lr_update": 15, "val_step": 500, "log_step": 10, "workers": 10, "resume": "",
+		"batch_size": 128, "learning_rate": 0.0002, "lr_update": 15, "val_step": 500, "log_step": 10, "workers": 10,
+		"resume":    "",
 		"data_path": "data", "data_name": "f30k_precomp", "vocab_path": "./vocab/", "logger_name": "runs/runX",
 	}
 }
 
 // imageOptions are the options of fartashf/vsepp and KunpengLi1994/VSRN for pictures and similarities.
 func imageOptions(m *Model) map[string]any {
-	o := commonOptions(m)
-	maps.Copy(o, map[string]any{"measure": "cosine", "use_abs": false, "crop_size": 224, "finetune": false,
-		"cnn_type":    "vgg19",
-		"use_restval": false, "reset_train": false})
-	return o
+	return with(commonOptions(m), map[string]any{"measure": "cosine", "use_abs": false, "crop_size": 224,
+		"finetune": false, "cnn_type": "vgg19", "use_restval": false, "reset_train": false})
+}
+
+// with adds options to others.
+func with(options, more map[string]any) map[string]any {
+	maps.Copy(options, more)
+	return options
 }

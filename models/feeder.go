@@ -12,78 +12,77 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// Resident are the parts of a split that stay on a device; the rest is copied with the batches.
+// Resident are the parts of a split that stay on a device. Other parts are copied with each batch.
 type Resident struct {
 	Device device.Resident
 	// Features [rows, R·D] and Boxes [rows, R·4] of all rows of the feature file; Semantics [captions, k].
 	Features, Boxes, Semantics device.Table
-	// Words int32 are the concatenated ids of all captions, the ids of caption c from Starts[c] to Starts[c+1]; Starts
-	// is int32 [captions + 1].
+	// Words are the concatenated ids of all captions, int32. Caption c has the ids from Starts[c] to Starts[c+1];
+	// Starts is int32 [captions + 1].
 	Words, Starts device.View
 }
 
-// HasFeatures, HasBoxes, HasSemantics and HasWords report which parts are resident.
+// HasFeatures, HasBoxes and HasSemantics report which parts are resident. r may be nil.
 func (r *Resident) HasFeatures() bool  { return r != nil && r.Features != nil }
 func (r *Resident) HasBoxes() bool     { return r != nil && r.Boxes != nil }
 func (r *Resident) HasSemantics() bool { return r != nil && r.Semantics != nil }
-func (r *Resident) HasWords() bool     { return r != nil && r.Words.Present() }
 
-// Feeder sets the inputs of a network's graphs from batches. It decides once where the values of each input come from:
-// what of a split stays on the device is read there by its numbers, the rest is copied from the batches. Slices of a
-// batch are read until the programs have run.
+// Feeder sets the inputs of a network's graphs from batches. Resident parts of a split are read on the device by index;
+// other values are copied from the batches. The slices of a batch must stay unchanged until the programs have run.
 type Feeder struct {
 	instance *graph.Instance
 	network  string
 	dims     Dims
 	// bounds gives graphs only an upper bound of lengths and region counts (graph.Instance.FeedBounded), so that all
-	// batches of one shape do the same.
+	// batches of one shape make the same calls.
 	bounds        bool
 	boxed, counts bool        // the network reads boxes, and counts of regions
-	edges         bool        // and dependencies
-	pairs         bool        // it is a PairScorer
-	counter       countReader // the network, where it reads more of the counts; nil otherwise
-	evaluates     bool        // what an image lacks is attended to by nothing, whatever the training does
-	positions     int         // words of a caption that there are positions for, 0 without a limit
+	edges         bool        // the network reads dependencies
+	pairs         bool        // the network is a PairScorer
+	counter       countReader // the network, if it is a countReader
+	evaluates     bool        // missing regions are never attended to
+	positions     int         // longest caption in words, 0 without a limit
 
 	features, boxes, semantics rows
-	lists                      *Resident // of words; nil copies the words of the batches
+	lists                      *Resident // the words on the device; nil if they are copied
 
 	words, all, edgeList, edgeStart []int32 // staging
 	limits                          [3][]int32
 }
 
-// NewFeeder returns the feeder of a model for a split of which r stays on the device; nil is nothing. With bounds,
-// which devices that record steps need, programs know only an upper bound of lengths and counts.
+// NewFeeder returns the feeder of a model. r is the part of a split that stays on the device; it may be nil. With
+// bounds, programs know only an upper bound of lengths and counts, as devices that record steps need.
 func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
+	if r == nil {
+		r = &Resident{}
+	}
 	f := &Feeder{instance: m.Instance, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
-		counts: t.SizeAugment || m.Dims.Counted, edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{},
-		semantics: hostRows{}}
+		counts: t.SizeAugment || m.Dims.Counted, edges: t.ReadsEdges, features: rowsOf(r.Features),
+		boxes: rowsOf(r.Boxes), semantics: rowsOf(r.Semantics)}
 	f.counter, _ = m.Network.(countReader)
 	_, f.pairs = m.Network.(PairScorer)
 	if o.TextEncoder == TextBert {
 		f.positions = o.Bert.Positions
 	}
-	if r.HasFeatures() {
-		f.features = tableRows{r.Features}
-	}
-	if r.HasBoxes() {
-		f.boxes = tableRows{r.Boxes}
-	}
-	if r.HasSemantics() {
-		f.semantics = tableRows{r.Semantics}
-	}
-	if r.HasWords() {
+	if r.Words.Present() {
 		f.lists = r
 	}
 	return f
 }
 
-// rows sets the first values of a float input of n elements to rows of a width: those that a batch brings, or those
-// with the given numbers of a table on the device.
+// rows sets the beginning of a float input of n elements to count rows of a width: the values of a batch, or the rows
+// of a table on the device with the given indices.
 type rows interface {
-	feed(s *graph.Instance, input string, values []float32, numbers []int32, count, width, n int) error
+	feed(s *graph.Instance, input string, values []float32, indices []int32, count, width, n int) error
+}
+
+func rowsOf(t device.Table) rows {
+	if t == nil {
+		return hostRows{}
+	}
+	return tableRows{t}
 }
 
 type hostRows struct{}
@@ -99,32 +98,32 @@ type tableRows struct {
 	table device.Table
 }
 
-func (t tableRows) feed(s *graph.Instance, input string, _ []float32, numbers []int32, count, width, n int) error {
-	if len(numbers) != count {
-		return fmt.Errorf("input %s: numbers of %d rows, expected %d", input, len(numbers), count)
+func (t tableRows) feed(s *graph.Instance, input string, _ []float32, indices []int32, count, width, n int) error {
+	if len(indices) != count {
+		return fmt.Errorf("input %s: indices of %d rows, expected %d", input, len(indices), count)
 	}
-	return s.FeedRows(input, t.table, numbers, width, n)
+	return s.FeedRows(input, t.table, indices, width, n)
 }
 
-// ReadFeatures takes the features of batches that bring only the numbers of their rows from read, which sets dst to the
-// R·D values of a row of the feature file. It is called by several goroutines.
+// ReadFeatures reads the features of batches that hold only the indices of their rows. read sets dst to the R·D values
+// of a row of the feature file; several goroutines call it.
 func (f *Feeder) ReadFeatures(read func(dst []float32, row int) error) {
 	f.features = &fileRows{read: read, regions: f.dims.Regions, feature: f.dims.Feature}
 }
 
-// fileRows are rows of images, or of regions, that are read when they are fed.
+// fileRows are rows of images or regions that are read when they are fed.
 type fileRows struct {
 	read             func(dst []float32, row int) error
 	regions, feature int
 	values           []float32
 }
 
-func (r *fileRows) feed(s *graph.Instance, input string, values []float32, numbers []int32, count, width, n int) error {
+func (r *fileRows) feed(s *graph.Instance, input string, values []float32, indices []int32, count, width, n int) error {
 	if len(values) > 0 {
-		return hostRows{}.feed(s, input, values, numbers, count, width, n)
+		return hostRows{}.feed(s, input, values, indices, count, width, n)
 	}
-	if len(numbers) != count {
-		return fmt.Errorf("input %s: numbers of %d rows, expected %d", input, len(numbers), count)
+	if len(indices) != count {
+		return fmt.Errorf("input %s: indices of %d rows, expected %d", input, len(indices), count)
 	}
 	r.values = slices.Grow(r.values[:0], n)[:count*width]
 	size := r.regions * r.feature
@@ -136,13 +135,13 @@ func (r *fileRows) feed(s *graph.Instance, input string, values []float32, numbe
 		done.Go(func() {
 			if width == size {
 				for i := lo; i < hi && failed[t] == nil; i++ {
-					failed[t] = r.read(r.values[i*size:(i+1)*size], int(numbers[i]))
+					failed[t] = r.read(r.values[i*size:(i+1)*size], int(indices[i]))
 				}
 				return
 			}
 			image, last := make([]float32, size), int32(-1)
 			for i := lo; i < hi; i++ {
-				row, region := numbers[i]/int32(r.regions), int(numbers[i])%r.regions
+				row, region := indices[i]/int32(r.regions), int(indices[i])%r.regions
 				if row != last {
 					if failed[t] = r.read(image, int(row)); failed[t] != nil {
 						return
@@ -160,10 +159,10 @@ func (r *fileRows) feed(s *graph.Instance, input string, values []float32, numbe
 	return s.FeedPart(input, r.values, n)
 }
 
-// shareOfReading is how many values of features a goroutine reads at least.
+// shareOfReading is the smallest number of values that a goroutine reads.
 const shareOfReading = 1 << 18
 
-// Pairs feeds the images and captions of a batch that a rank computes, to graphs of their shape.
+// Pairs feeds the images and captions that a rank computes to graphs of their shape.
 func (f *Feeder) Pairs(p *batch.Pairs, sh Shape) error {
 	f.instance.SetPositions(p.Positions)
 	if err := f.Images(p.Images); err != nil {
@@ -181,17 +180,17 @@ func (f *Feeder) Pairs(p *batch.Pairs, sh Shape) error {
 	return f.Edges(*p.Whole(), sh.AllCapacity)
 }
 
-// Images feeds regions, and where the network reads them boxes and counts of regions.
+// Images feeds regions, and the boxes and counts of regions if the network reads them.
 func (f *Feeder) Images(b batch.Images) error {
 	r, d := f.dims.Regions, f.dims.Feature
-	counts, numbers, count, width := b.Counts, b.FeatureRows, b.N, r*d
+	counts, indices, count, width := b.Counts, b.FeatureRows, b.N, r*d
 	if counts == nil {
 		counts = f.whole(b.N)
 	} else if !f.counts {
 		return fmt.Errorf("feed images: different numbers of regions for network %s, which was built for %d each",
 			f.network, r)
 	} else {
-		numbers, count, width = b.RegionRows, 0, d
+		indices, count, width = b.RegionRows, 0, d
 		for i, c := range counts {
 			if c < 1 || int(c) > r {
 				return fmt.Errorf("feed images: image %d has %d regions, expected 1 to %d", i, c, r)
@@ -206,7 +205,7 @@ func (f *Feeder) Images(b batch.Images) error {
 	if streamer, ok := device.As[device.Streamer](f.instance.Dev); ok && b.Stage != nil {
 		err = f.instance.FeedStage(InputRegions, streamer, b.Stage, count*width, b.N*r*d)
 	} else {
-		err = f.features.feed(f.instance, InputRegions, b.Features, numbers, count, width, b.N*r*d)
+		err = f.features.feed(f.instance, InputRegions, b.Features, indices, count, width, b.N*r*d)
 	}
 	if err != nil {
 		return fmt.Errorf("feed images: %w", err)
@@ -222,8 +221,8 @@ func (f *Feeder) Images(b batch.Images) error {
 	return f.regionCounts(counts, b.MostRegions)
 }
 
-// countReader is a network whose graphs have inputs of their own that follow from the numbers of regions of the images,
-// and from the largest in the batch, up to which an image attends to what it lacks; 0 is the count of the image itself.
+// countReader is a network with inputs of its own that follow from the number of regions of each image and from the
+// largest number in the batch, most. An image attends to missing regions up to most; 0 attends to none.
 type countReader interface {
 	feedCounts(s *graph.Instance, counts []int32, most int32) error
 }
@@ -248,7 +247,7 @@ func (f *Feeder) whole(n int) []int32 {
 	return f.all[:n]
 }
 
-// Captions feeds words and lengths, in the layout of graphs whose captions fall into the bucket of the longest.
+// Captions feeds words and lengths to graphs for the bucket of the longest caption.
 func (f *Feeder) Captions(b batch.Captions) error {
 	n, l := len(b.Lengths), b.Longest()
 	if f.positions > 0 && l > f.positions {
@@ -270,7 +269,7 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	if f.lists == nil {
 		err = f.instance.FeedInts(InputWords, f.words)
 	} else if len(b.Indices) != n {
-		err = fmt.Errorf("feed captions: %d numbers for %d captions", len(b.Indices), n)
+		err = fmt.Errorf("feed captions: %d indices for %d captions", len(b.Indices), n)
 	} else {
 		err = f.instance.FeedLists(InputWords, f.lists.Words, f.lists.Starts, b.Indices, wide, f.words)
 	}
@@ -280,20 +279,19 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	return f.lengths(0, InputLengths, b.Lengths, f.longest(l), wordUnit(n))
 }
 
-// Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for that many words.
+// Edges feeds the dependencies of captions if the network reads them, to graphs with that capacity of words.
 func (f *Feeder) Edges(b batch.Captions, capacity int) error {
 	if !f.edges {
 		return nil
 	}
 	n, edges, start := len(b.Lengths), b.Edges, b.EdgeStart
 	if len(start) != n+1 || len(edges) != 2*int(start[n]-start[0]) {
-		return fmt.Errorf("network %s needs the dependencies of %d captions, there are those of %d", f.network, n,
-			len(start)-1)
+		return fmt.Errorf("network %s needs the dependencies of %d captions, found the dependencies of %d", f.network,
+			n, max(0, len(start)-1))
 	}
 	if len(edges) > 2*capacity {
 		return fmt.Errorf("%d dependencies between the words of %d captions, expected at most %d: a word has one "+
-			"governor",
-			len(edges)/2, n, capacity)
+			"governor", len(edges)/2, n, capacity)
 	}
 	f.edgeList = append(f.edgeList[:0], edges...)
 	f.edgeList = slices.Grow(f.edgeList, 2*capacity-len(edges))[:2*capacity]
@@ -308,12 +306,12 @@ func (f *Feeder) Edges(b batch.Captions, capacity int) error {
 	return f.instance.FeedInts(InputEdgeStart, f.edgeStart)
 }
 
-// Semantics feeds the semantic vectors [n, dim] of captions with the given numbers to an input.
-func (f *Feeder) Semantics(input string, vectors []float32, numbers []int32, n, dim int) error {
-	return f.semantics.feed(f.instance, input, vectors, numbers, n, dim, n*dim)
+// Semantics feeds the semantic vectors [n, dim] of captions with the given indices to an input.
+func (f *Feeder) Semantics(input string, vectors []float32, indices []int32, n, dim int) error {
+	return f.semantics.feed(f.instance, input, vectors, indices, n, dim, n*dim)
 }
 
-// lengths feeds lengths of at most longest, or their upper bound where programs know only that.
+// lengths feeds lengths of at most longest, with bounds also their upper bound.
 func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit int) error {
 	if !f.bounds {
 		return f.instance.FeedInts(input, lengths)
@@ -322,28 +320,28 @@ func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit
 	return f.instance.FeedBounded(input, lengths, f.limits[which])
 }
 
-// Bucket rounds a caption length up to the lengths that graphs are compiled for, so that few graphs serve all batches.
-// Packed work means that the rounding costs memory, not time.
+// Bucket rounds a caption length up to a length that graphs are compiled for, so that few graphs serve all batches.
+// Because captions are packed, the rounding costs memory but no time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
 
-// Steps are recorded for a number of words and of regions, rounded up: capacity is the sum of n lengths of at most
-// longest, as a multiple of unit, with enough for one sequence of the longest length.
+// capacity rounds the sum of n lengths of at most longest up to a multiple of unit, with room for one sequence of the
+// longest length. Steps are recorded for it.
 func capacity(lengths []int32, longest, unit int) int {
 	n := len(lengths)
 	return min(max((device.Total(lengths)+unit-1)/unit*unit, longest+n-1), n*longest)
 }
 
-// wordUnit is what the words of n captions are rounded up to: half a word a caption, since all work over pairs is done
-// for the upper bound.
+// wordUnit is the unit to which the words of n captions are rounded up. It is only half a word a caption, because all
+// pairs are computed for the upper bound.
 func wordUnit(n int) int { return max(8, n/2) }
 
-// Shape is what graphs over the pairs of a batch depend on.
+// Shape identifies the graphs over the pairs of a batch.
 type Shape struct {
 	N, Bucket, Capacity int // pairs of a rank, the bucket of its captions, and PairCapacity of a PairScorer, or 0
 	All, AllCapacity    int // N and Capacity of all ranks
 }
 
-// ShapeOf is the shape of pairs.
+// ShapeOf returns the shape of pairs.
 func (f *Feeder) ShapeOf(p *batch.Pairs) Shape {
 	all := p.Whole()
 	sh := Shape{N: len(p.Lengths), Bucket: Bucket(p.Longest()), All: len(all.Lengths)}
@@ -353,8 +351,8 @@ func (f *Feeder) ShapeOf(p *batch.Pairs) Shape {
 	return sh
 }
 
-// Bounds are the numbers of words, of words of all ranks, and of regions that are not dropped, that programs with
-// bounds know of pairs; 0 regions where all are there.
+// Bounds returns the upper bounds that programs with bounds know of pairs: the numbers of words, of words of all ranks,
+// and of regions that are not dropped (0 if none is).
 func (f *Feeder) Bounds(p *batch.Pairs) (words, allWords, regions int) {
 	all := p.Whole()
 	if p.Counts != nil {
@@ -363,19 +361,19 @@ func (f *Feeder) Bounds(p *batch.Pairs) (words, allWords, regions int) {
 	return f.wordBound(p.Lengths, p.Longest()), f.wordBound(all.Lengths, all.Longest()), regions
 }
 
-// wordBound is the number of words that programs with bounds know of captions of at most l words.
+// wordBound is the upper bound of words that programs with bounds know of captions of at most l words.
 func (f *Feeder) wordBound(lengths []int32, l int) int {
 	return capacity(lengths, f.longest(l), wordUnit(len(lengths)))
 }
 
-// PairCapacity rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are
-// compiled for: a multiple of two a caption that is at least wordBound.
+// PairCapacity rounds the words of captions of at most l words up to the capacity of the training graphs of a
+// PairScorer: a multiple of two words a caption that is at least wordBound.
 func (f *Feeder) PairCapacity(lengths []int32, l int) int {
 	unit := 2 * len(lengths)
 	return (f.wordBound(lengths, l) + unit - 1) / unit * unit
 }
 
-// longest is the longest caption that programs for captions of l words serve.
+// longest is the longest caption of programs for captions of l words.
 func (f *Feeder) longest(l int) int {
 	if f.positions > 0 {
 		return min(Bucket(l), f.positions)
@@ -383,14 +381,14 @@ func (f *Feeder) longest(l int) int {
 	return Bucket(l)
 }
 
-// bound appends n lengths, descending, the first longest and none greater, whose sum is capacity.
+// bound appends n lengths in descending order, of which the first is longest and the sum is capacity.
 func bound(to []int32, capacity, n, longest int) []int32 {
 	to = append(to, int32(longest))
 	capacity -= longest
-	for i := 1; i < n; i++ {
-		left := n - i
-		to = append(to, int32((capacity+left-1)/left))
-		capacity -= (capacity + left - 1) / left
+	for left := n - 1; left > 0; left-- {
+		l := (capacity + left - 1) / left
+		to = append(to, int32(l))
+		capacity -= l
 	}
 	return to
 }

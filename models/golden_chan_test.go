@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,12 +12,6 @@ import (
 	"vsetrain/lab/golden"
 	"vsetrain/lab/try"
 )
-
-type chanText struct {
-	Lengths    []int32
-	Captions   golden.Tensor
-	ParamsText map[string]golden.Tensor `json:"params_text"`
-}
 
 type chanCase struct {
 	Name   string
@@ -36,12 +31,8 @@ type chanCase struct {
 	Inputs   chanEmbeddings
 	Weights  golden.Tensor `json:"loss_weights"`
 	Expected struct {
-		Scores     golden.Tensor
-		Loss       float64
-		GradImages golden.Tensor            `json:"grad_images"`
-		GradsImage map[string]golden.Tensor `json:"grads_image"`
-		GradsText  map[string]golden.Tensor `json:"grads_text"`
-		Table      []chanRow
+		partedResults
+		Table []chanRow
 	}
 }
 
@@ -67,7 +58,7 @@ type chanFile struct {
 		}
 		Weights     golden.Tensor                       `json:"loss_weights"`
 		ParamsImage map[string]map[string]golden.Tensor `json:"params_image"`
-		BiGRU, Bert chanText
+		BiGRU, Bert partedInputs
 	}
 	Cases []json.RawMessage
 }
@@ -101,9 +92,7 @@ func TestGoldenCHAN(t *testing.T) {
 }
 
 func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
-	in, shared := file.Shared.BiGRU, &file.Shared
-	images, r := shared.Inputs.Images, shared.Inputs.Images.Shape[1]
-	o, vocab := DefaultOptions(), 0
+	in, shared, vocab, o := file.Shared.BiGRU, &file.Shared, 0, DefaultOptions()
 	if c.Config.Text == TextBert {
 		in = shared.Bert
 		words := in.ParamsText["bert."+bertWords].Shape
@@ -115,80 +104,20 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 		embed := in.ParamsText["embed.weight"].Shape
 		vocab, o.WordDim = embed[0]-1, embed[1]
 	}
-	dropped := slices.ContainsFunc(c.Counts, func(n int32) bool { return int(n) < r })
-	params := shared.ParamsImage[c.Config.Image]
-	o.Network, o.TextEncoder, o.EmbedDim = CHAN, c.Config.Text, params["fc.bias"].Shape[0]
-	o.CHAN = CHANOptions{ImageEncoder: c.Config.Image, Axis: "regions", Heads: c.Config.Heads,
+	in.ParamsImage, in.LossWeights = shared.ParamsImage[c.Config.Image], shared.Weights
+	in.Inputs = &struct{ Images golden.Tensor }{shared.Inputs.Images}
+	n, r := in.network(&c.Expected.partedResults, vocab), shared.Inputs.Images.Shape[1]
+	if slices.ContainsFunc(c.Counts, func(n int32) bool { return int(n) < r }) {
+		n.Inputs.Images, n.counts = shared.Inputs.Dropped, c.Counts
+	}
+	o.Network, o.TextEncoder, o.EmbedDim = CHAN, c.Config.Text, in.ParamsImage["fc.bias"].Shape[0]
+	o.CHAN = CHANOptions{ImageEncoder: c.Config.Image, Axis: cmp.Or(c.Config.Axis, "regions"), Heads: c.Config.Heads,
 		Coding:  valuesOf(CHAN, "coding_type")[c.Config.Coding],
 		Pooling: valuesOf(CHAN, "pooling_type")[c.Config.Pooling],
-		Alpha:   c.Config.Alpha, Beta: c.Config.Beta, SizeAugment: dropped,
+		Alpha:   c.Config.Alpha, Beta: c.Config.Beta, SizeAugment: n.counts != nil,
 		MaskPadding: c.Config.Mask}
-	if c.Config.Axis != "" {
-		o.CHAN.Axis = c.Config.Axis
-	}
 	try.Do(t, o.Validate())
-	m := try.Get(NewModel(newDevice(t, p.name), o, Dims{Regions: r, Feature: images.Shape[2], Vocab: vocab}))(t)
-	setParams(t, m, "img", params)
-	setParams(t, m, "txt", in.ParamsText)
-	n, l := len(in.Lengths), in.Captions.Shape[1]
-	order := golden.ByLength(in.Lengths)
-	words, lengths := golden.Rows(ints(in.Captions.Data), l, order), golden.Rows(in.Lengths, 1, order)
-	net, _ := m.PairScorer()
-	g := m.Instance.Graph()
-	g.Training = true
-	feeder := NewFeeder(m, nil, false)
-	captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
-	inputs := m.ImageInputs(g, n)
-	scores := net.Pairs(g, net.Images(g, inputs), net.Words(g, captions))
-	loss := g.WeightedSum(scores, g.Input("weights", n, n))
-	want := map[string]golden.Tensor{}
-	for part, grads := range map[string]map[string]golden.Tensor{"img.": c.Expected.GradsImage,
-		"txt.": c.Expected.GradsText} {
-		for name, v := range grads {
-			want[part+name] = v
-		}
-	}
-	wrt, names := []*graph.Node{inputs.Regions}, []string{"features"}
-	for _, p := range m.Network.Params() {
-		if g.Lookup(p.Name) != nil {
-			wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
-		} else if slices.ContainsFunc(want[p.Name].Data, func(x float64) bool { return x != 0 }) {
-			t.Errorf("the network does not use %s, whose gradient is not 0", p.Name)
-		}
-	}
-	grads := try.Get(g.Gradients(loss, wrt...))(t)
-	prog := try.Get(graph.Compile(m.Instance, g, append([]*graph.Node{scores, loss}, grads...), nil))(t)
-	features, gradient := images.Data, c.Expected.GradImages.Data
-	if dropped { // those that are there, one image after the other
-		features = present(shared.Inputs.Dropped.Data, c.Counts, r)
-		gradient = present(gradient, c.Counts, r)
-	}
-	rows := append(slices.Clone(features), make([]float64, n*r*images.Shape[2]-len(features))...)
-	try.Do(t, m.Instance.FeedDoubles(InputRegions, rows))
-	try.Do(t, feeder.regionCounts(c.Counts, 0))
-	try.Do(t, m.Instance.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
-	try.Do(t, feeder.Captions(captionBatch(words, lengths, l)))
-	for range 2 { // a second run must see nothing of the first
-		try.Do(t, prog.RunAll())
-	}
-	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(c.Expected.Scores.Data, n, order), p.out)
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
-	golden.Close(t, "features gradient", prog.Doubles(grads[0])[:len(gradient)], gradient, p.grad)
-	for i, name := range names[1:] {
-		if _, ok := want[name]; !ok {
-			t.Fatalf("the case has no gradient of %s", name)
-		}
-		golden.Close(t, name+" gradient", prog.Doubles(grads[i+1]), want[name].Data, p.grad)
-	}
-}
-
-// present takes the first counts of r rows of every image.
-func present(x []float64, counts []int32, r int) (out []float64) {
-	width := len(x) / len(counts) / r
-	for i, n := range counts {
-		out = append(out, x[i*r*width:][:int(n)*width]...)
-	}
-	return out
+	n.run(t, o, p)
 }
 
 // All codings and poolings on given embeddings, whose rows after the lengths hold other numbers: scores, loss and
@@ -229,24 +158,17 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", capacity, e)}
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{in[0], g.Input("mask", b, r)}},
 		EncodedCaptions{Lengths: g.InputInts("lengths", captions), Words: in[1:]})
-	grads := try.Get(g.Gradients(g.WeightedSum(scores, g.Input("weights", b, captions)), in...))(t)
-	prog := try.Get(graph.Compile(s, g, append([]*graph.Node{scores}, grads...), nil))(t)
 	for name, v := range map[string][]float64{"v": images.Data, "words": words, "mask": mask,
 		"weights": c.Weights.Data} {
 		try.Do(t, s.FeedDoubles(name, v))
 	}
 	try.Do(t, s.FeedInts("lengths", c.Lengths))
-	try.Do(t, prog.RunAll())
-	golden.Close(t, "scores", prog.Doubles(scores), w.Scores.Data, p.out)
-	got := prog.Doubles(grads[0])
-	golden.Close(t, "gradient of images", got, w.GradImages.Data, p.grad)
-	golden.Close(t, "gradient of words", prog.Doubles(grads[1]), present(w.GradWords.Data, c.Lengths, texts.Shape[1]),
-		p.grad)
+	_, values := p.check(t, s, g, g.WeightedSum(scores, g.Input("weights", b, captions)),
+		[]compared{{"scores", scores, w.Scores.Data, false}}, []compared{{"images", in[0], w.GradImages.Data, false},
+			{"words", in[1], present(w.GradWords.Data, c.Lengths, texts.Shape[1]), false}}, nil)
 	for i, m := range mask {
-		for _, x := range got[i*e : (i+1)*e] {
-			if m == 0 && x != 0 {
-				t.Fatalf("region %d, which is not there, has the gradient %v", i, x)
-			}
+		if got := values[1][i*e : (i+1)*e]; m == 0 && slices.ContainsFunc(got, func(x float64) bool { return x != 0 }) {
+			t.Fatalf("region %d, which is not there, has the gradient %v", i, got)
 		}
 	}
 }

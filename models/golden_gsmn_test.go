@@ -1,7 +1,6 @@
 package models
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -94,10 +93,7 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 	setParams(t, m, "t2i", params[1])
 	try.Do(t, m.Instance.Params.AllocGrads())
 	c.adjacency(t, m)
-	var words []float64
-	for i, k := range c.Lengths {
-		words = append(words, c.Inputs.Captions.Data[i*l*e:(i*l+int(k))*e]...)
-	}
+	words := present(c.Inputs.Captions.Data, c.Lengths, l)
 	capacity := len(words)/e + 3
 	g := m.Instance.Graph()
 	g.Training = true
@@ -107,61 +103,44 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 		EncodedCaptions{Lengths: g.InputInts(InputLengths, n), Words: []*graph.Node{w}})
 	scores := g.Add(i2t, t2i)
 	loss := g.WeightedSum(scores, g.Input("weights", b, n))
-	wrt, names := []*graph.Node{v, w}, []string{"", ""}
-	for _, q := range net.Params() {
-		if (strings.HasPrefix(q.Name, "i2t.") || strings.HasPrefix(q.Name, "t2i.")) && g.Lookup(q.Name) != nil {
-			wrt, names = append(wrt, q.Node(g)), append(names, q.Name)
+	want := &c.Expected
+	results := []compared{{"scores of the image graph", i2t, want.ScoresImage.Data, false},
+		{"scores of the text graph", t2i, want.ScoresText.Data, false}, {"scores", scores, want.Scores.Data, false},
+		{"loss", loss, []float64{want.Loss}, false}}
+	if want.Debug != nil {
+		sums := make([]float64, b*r*cfg.Kernels)
+		for i, x := range want.Debug.Weights.Data {
+			sums[i/cfg.Kernels/r*cfg.Kernels+i%cfg.Kernels] += x
+		}
+		results = append(results, compared{"kernels", polar, sums, false})
+	}
+	var gradients []compared
+	grads := map[string]golden.Tensor{}
+	if want.GradsImage != nil {
+		gradients = []compared{{"regions", v, want.GradsInputs["images"].Data, false},
+			{"words", w, present(want.GradsInputs["captions"].Data, c.Lengths, l), true}}
+		for name, x := range want.GradsImage {
+			grads["i2t."+name] = x
+		}
+		for name, x := range want.GradsText {
+			grads["t2i."+name] = x
+		}
+		for _, q := range net.Params() {
+			if x, ok := grads[q.Name]; ok && g.Lookup(q.Name) != nil {
+				gradients = append(gradients, compared{q.Name, q.Node(g), x.Data, false})
+				delete(grads, q.Name)
+			} else if g.Lookup(q.Name) != nil {
+				t.Fatalf("the case has no gradient of %s", q.Name)
+			}
 		}
 	}
-	grads := try.Get(g.Gradients(loss, wrt...))(t)
-	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{polar, i2t, t2i, scores, loss}, grads...), nil)
-	try.Do(t, err)
 	try.Do(t, m.Instance.FeedDoubles("v", c.Inputs.Images.Data))
 	try.Do(t, m.Instance.FeedDoubles("w", append(words, make([]float64, 3*e)...)))
 	try.Do(t, m.Instance.FeedDoubles("boxes", c.Boxes.Data))
 	try.Do(t, m.Instance.FeedDoubles("weights", c.LossWeights.Data))
 	try.Do(t, m.Instance.FeedInts(InputLengths, c.Lengths))
-	for range 2 { // a second run must see nothing of the first
-		try.Do(t, prog.RunAll())
-	}
-	golden.Close(t, "scores of the image graph", prog.Doubles(i2t), c.Expected.ScoresImage.Data, p.out)
-	golden.Close(t, "scores of the text graph", prog.Doubles(t2i), c.Expected.ScoresText.Data, p.out)
-	golden.Close(t, "scores", prog.Doubles(scores), c.Expected.Scores.Data, p.out)
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
-	if c.Expected.Debug != nil {
-		sums := make([]float64, b*r*cfg.Kernels)
-		for i, x := range c.Expected.Debug.Weights.Data {
-			sums[i/cfg.Kernels/r*cfg.Kernels+i%cfg.Kernels] += x
-		}
-		golden.Close(t, "kernels", prog.Doubles(polar), sums, p.out)
-	}
-	if c.Expected.GradsImage == nil {
-		return
-	}
-	golden.Close(t, "gradient of regions", prog.Doubles(grads[0]), c.Expected.GradsInputs["images"].Data, p.grad)
-	at, all := 0, prog.Doubles(grads[1])
-	for i, k := range c.Lengths {
-		size := int(k) * e
-		golden.Close(t, fmt.Sprintf("gradient of caption %d", i), all[at:at+size],
-			c.Expected.GradsInputs["captions"].Data[i*l*e:][:size], p.grad)
-		at += size
-	}
-	want := map[string]golden.Tensor{}
-	for name, x := range c.Expected.GradsImage {
-		want["i2t."+name] = x
-	}
-	for name, x := range c.Expected.GradsText {
-		want["t2i."+name] = x
-	}
-	for i, name := range names[2:] {
-		x, ok := want[name]
-		if !ok {
-			t.Fatalf("the case has no gradient of %s", name)
-		}
-		golden.Close(t, name+" gradient", prog.Doubles(grads[i+2]), x.Data, p.grad)
-		delete(want, name)
-	}
-	for name, x := range want { // of what the graph does not use (quirk Q7)
+	p.check(t, m.Instance, g, loss, results, gradients, nil)
+	for name, x := range grads { // of what the graph does not use (quirk Q7)
 		golden.Close(t, name+" gradient", make([]float64, len(x.Data)), x.Data, golden.Tolerance{Abs: 1e-12})
 	}
 }

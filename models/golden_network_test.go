@@ -37,8 +37,70 @@ type networkCase struct {
 		Scores            golden.Tensor            // [N, N]
 		Loss              *float64                 // nil, as Grads, for a case of scores alone
 		Grads             map[string]golden.Tensor // of all parameters
-		GradImages        golden.Tensor            `json:"grad_images"`
+		GradImages        golden.Tensor            `json:"grad_images"` // may be missing
 	}
+
+	counts          []int32                  // regions of each image; nil if none is padding
+	evaluation      bool                     // instead of training
+	stats, newStats map[string]golden.Tensor // running statistics before and after the step
+}
+
+// partedInputs and partedResults are the form of cases of whole networks with an object of tensors for each part.
+type partedInputs struct {
+	Lengths      []int32
+	Captions     golden.Tensor
+	Inputs       *struct{ Images golden.Tensor }
+	ParamsImage  map[string]golden.Tensor `json:"params_image"`
+	ParamsText   map[string]golden.Tensor `json:"params_text"`
+	ParamsSim    map[string]golden.Tensor `json:"params_sim"`
+	RunningStats map[string]golden.Tensor `json:"running_stats"`
+	LossWeights  golden.Tensor            `json:"loss_weights"`
+}
+
+type partedResults struct {
+	ImageEmb     *golden.Tensor `json:"image_emb"`
+	TextEmb      *golden.Tensor `json:"text_emb"`
+	Scores       golden.Tensor
+	Loss         *float64
+	GradImages   golden.Tensor            `json:"grad_images"`
+	GradsImage   map[string]golden.Tensor `json:"grads_image"`
+	GradsText    map[string]golden.Tensor `json:"grads_text"`
+	GradsSim     map[string]golden.Tensor `json:"grads_sim"`
+	RunningStats map[string]golden.Tensor `json:"new_running_stats"`
+}
+
+// network returns a case in the form of networkCase. Running statistics belong to the part sim.
+func (in *partedInputs) network(want *partedResults, vocab int) *networkCase {
+	c := &networkCase{Vocab: vocab, Lengths: in.Lengths, Captions: in.Captions, Weights: in.LossWeights,
+		Params: parts(in.ParamsImage, in.ParamsText, in.ParamsSim), stats: parts(nil, nil, in.RunningStats),
+		newStats: parts(nil, nil, want.RunningStats)}
+	c.Inputs.Images, c.Expected.ImageEmb, c.Expected.TextEmb = in.Inputs.Images, want.ImageEmb, want.TextEmb
+	c.Expected.Scores = want.Scores
+	if want.GradsImage != nil {
+		c.Expected.Loss, c.Expected.GradImages = want.Loss, want.GradImages
+		c.Expected.Grads = parts(want.GradsImage, want.GradsText, want.GradsSim)
+	}
+	return c
+}
+
+// parts returns the tensors of all parts under their stored names.
+func parts(image, text, sim map[string]golden.Tensor) map[string]golden.Tensor {
+	all := map[string]golden.Tensor{}
+	for part, tensors := range map[string]map[string]golden.Tensor{"img.": image, "txt.": text, "sim.": sim} {
+		for name, x := range tensors {
+			all[part+name] = x
+		}
+	}
+	return all
+}
+
+// present takes the first counts of r rows of every image.
+func present(x []float64, counts []int32, r int) (out []float64) {
+	width := len(x) / len(counts) / r
+	for i, n := range counts {
+		out = append(out, x[i*r*width:][:int(n)*width]...)
+	}
+	return out
 }
 
 // A network whose reference wrote testdata/golden/NAME.json with cases in the form of networkCase is compared with all
@@ -125,80 +187,75 @@ func (c *networkCase) run(t *testing.T, o Options, p precision) {
 	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: images.Shape[1], Feature: images.Shape[2],
 		Vocab: c.Vocab})
 	try.Do(t, err)
-	for _, param := range m.Network.Params() {
-		if _, ok := c.Params[param.Name]; !ok {
-			t.Fatalf("the case has no parameter %s", param.Name)
-		}
-	}
 	setParams(t, m, "", c.Params)
 	try.Do(t, m.Instance.Params.AllocGrads())
 	g := m.Instance.Graph()
-	g.Training = true
+	g.Training = !c.evaluation
 	feeder := NewFeeder(m, nil, false)
 	in := m.ImageInputs(g, n)
 	var scores *graph.Node
 	var embeddings []*graph.Node
 	if net, ok := m.PairScorer(); ok {
-		captions := m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l))
-		scores = net.Pairs(g, net.Images(g, in), net.Words(g, captions))
+		im := net.Images(g, in)
+		txt := net.Words(g, m.CaptionInputs(g, n, Bucket(l), feeder.PairCapacity(lengths, l)))
+		embeddings, scores = []*graph.Node{im.Values[0], txt.Words[0]}, net.Pairs(g, im, txt)
 	} else {
 		e := m.Embedder()
 		embeddings = []*graph.Node{e.Images(g, in.Regions), e.Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
 		scores = e.Scores(g, embeddings[0], embeddings[1])
 	}
 	loss := g.WeightedSum(scores, g.Input("weights", n, n))
-	wrt, names := []*graph.Node{in.Regions}, []string{"features"}
+	want, unused := &c.Expected, maps.Clone(c.Expected.Grads)
+	var gradients []compared
+	features := images.Data
+	if c.counts != nil { // concatenated
+		features = present(features, c.counts, images.Shape[1])
+		features = append(features, make([]float64, len(images.Data)-len(features))...)
+		try.Do(t, feeder.regionCounts(c.counts, 0))
+	}
+	if grad := want.GradImages.Data; grad != nil {
+		if c.counts != nil {
+			grad = present(grad, c.counts, images.Shape[1])
+		}
+		gradients = append(gradients, compared{"features", in.Regions, grad, c.counts != nil})
+	}
 	for _, p := range m.Network.Params() {
-		wrt, names = append(wrt, p.Node(g)), append(names, p.Name)
+		if g.Lookup(p.Name) == nil || p.State {
+			continue
+		}
+		if _, ok := c.Params[p.Name]; !ok {
+			t.Fatalf("the case has no parameter %s", p.Name)
+		}
+		gradients = append(gradients, compared{p.Name, p.Node(g), want.Grads[p.Name].Data, false})
+		delete(unused, p.Name)
 	}
-	var grads []*graph.Node
-	if c.Expected.Loss != nil {
-		grads, err = g.Gradients(loss, wrt...)
-		try.Do(t, err)
+	results := []compared{{"scores", scores, golden.Columns(want.Scores.Data, n, order), false}}
+	if want.ImageEmb != nil && want.TextEmb != nil {
+		text := golden.Rows(want.TextEmb.Data, len(want.TextEmb.Data)/n, order)
+		if len(want.TextEmb.Shape) == 3 { // words, which are concatenated
+			text = present(text, lengths, want.TextEmb.Shape[1])
+		}
+		results = append(results, compared{"image embeddings", embeddings[0], want.ImageEmb.Data, false},
+			compared{"caption embeddings", embeddings[1], text, true})
 	}
-	prog := try.Get(graph.Compile(m.Instance, g, slices.Concat([]*graph.Node{scores, loss}, embeddings, grads), nil))(t)
-	try.Do(t, m.Instance.FeedDoubles(InputRegions, images.Data))
+	if want.Loss == nil {
+		gradients = nil
+	} else {
+		results = append(results, compared{"loss", loss, []float64{*want.Loss}, false})
+	}
+	try.Do(t, m.Instance.FeedDoubles(InputRegions, features))
 	if c.Inputs.Boxes != nil {
 		try.Do(t, m.Instance.FeedDoubles(InputBoxes, c.Inputs.Boxes.Data))
 	}
 	try.Do(t, m.Instance.FeedDoubles("weights", golden.Columns(c.Weights.Data, n, order)))
 	try.Do(t, feeder.Captions(captionBatch(words, lengths, l)))
-	for range 2 { // a second run must see nothing of the first
-		try.Do(t, prog.RunAll())
+	p.check(t, m.Instance, g, loss, results, gradients, func() { setParams(t, m, "", c.stats) })
+	for name, v := range c.newStats {
+		golden.Close(t, name, m.doubles(name), v.Data, p.out)
 	}
-	want := &c.Expected
-	if want.ImageEmb != nil && want.TextEmb != nil {
-		golden.Close(t, "image embeddings", prog.Doubles(embeddings[0]), want.ImageEmb.Data, p.out)
-		golden.Close(t, "caption embeddings", prog.Doubles(embeddings[1]), golden.Rows(want.TextEmb.Data,
-			o.EmbedDim, order), p.out)
+	for name, v := range unused { // parameters that the network does not use
+		golden.Close(t, name+" gradient", make([]float64, len(v.Data)), v.Data, golden.Tolerance{})
 	}
-	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(want.Scores.Data, n, order), p.out)
-	if want.Loss == nil {
-		return
-	}
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{*want.Loss}, p.out)
-	gradients := maps.Clone(want.Grads)
-	gradients["features"] = want.GradImages
-	for i, name := range names {
-		if _, ok := gradients[name]; !ok {
-			t.Fatalf("the case has no gradient of %s", name)
-		}
-		golden.Close(t, name+" gradient", prog.Doubles(grads[i]), gradients[name].Data, p.grad)
-	}
-	if len(gradients) != len(names) {
-		t.Errorf("the case has %d gradients, the network %d", len(gradients), len(names))
-	}
-}
-
-// part adds the tensors of a part of a network to others, under their stored names.
-func part(to map[string]golden.Tensor, name string, of map[string]golden.Tensor) map[string]golden.Tensor {
-	if to == nil {
-		to = map[string]golden.Tensor{}
-	}
-	for k, v := range of {
-		to[name+"."+k] = v
-	}
-	return to
 }
 
 // A case of SCAN in the form of networkCase, written to a file and read again, is the case it was.

@@ -25,24 +25,13 @@ type scanCase struct {
 		NoTxtNorm  bool   `json:"no_txtnorm"`
 	}
 	scanInputs
-	Expected struct {
-		Scores     golden.Tensor
-		Loss       *float64
-		GradImages golden.Tensor            `json:"grad_images"`
-		GradsImage map[string]golden.Tensor `json:"grads_image"`
-		GradsText  map[string]golden.Tensor `json:"grads_text"`
-	}
+	Expected partedResults
 }
 
 type scanInputs struct {
-	Lengths     []int32
-	Captions    golden.Tensor
-	Inputs      *struct{ Images golden.Tensor }
-	ParamsImage map[string]golden.Tensor `json:"params_image"`
-	ParamsText  map[string]golden.Tensor `json:"params_text"`
-	LossWeights golden.Tensor            `json:"loss_weights"`
-	ImageEmb    golden.Tensor            `json:"image_emb"`
-	TextEmb     golden.Tensor            `json:"text_emb"`
+	partedInputs
+	ImageEmb golden.Tensor `json:"image_emb"`
+	TextEmb  golden.Tensor `json:"text_emb"`
 }
 
 // SCAN whole, every option: scores, loss, and the gradients of every parameter and of the features.
@@ -108,15 +97,7 @@ func (c *scanCase) options(t *testing.T) Options {
 
 // network is the case in the form that all networks share.
 func (c *scanCase) network() *networkCase {
-	n := &networkCase{Name: c.Name, Vocab: c.ParamsText["embed.weight"].Shape[0], Lengths: c.Lengths,
-		Captions: c.Captions, Weights: c.LossWeights,
-		Params: part(part(nil, "img", c.ParamsImage), "txt", c.ParamsText)}
-	n.Inputs.Images, n.Expected.Scores = c.Inputs.Images, c.Expected.Scores
-	if c.Expected.GradsImage != nil {
-		n.Expected.Loss, n.Expected.GradImages = c.Expected.Loss, c.Expected.GradImages
-		n.Expected.Grads = part(part(nil, "img", c.Expected.GradsImage), "txt", c.Expected.GradsText)
-	}
-	return n
+	return c.partedInputs.network(&c.Expected, c.ParamsText["embed.weight"].Shape[0])
 }
 
 // All combinations of attention, norm and aggregation on given embeddings.

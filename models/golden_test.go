@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/lab/definitions"
 	"vsetrain/lab/golden"
 	ref "vsetrain/lab/reference"
@@ -42,6 +43,51 @@ func newDevice(t testing.TB, precision string) device.Device {
 	return dev
 }
 
+// compared is a value of a graph, and what a reference computed.
+type compared struct {
+	what string
+	node *graph.Node
+	want []float64
+	part bool // the value goes on after want
+}
+
+// check runs a graph twice, and compares results and the gradients of a loss. A second run must see nothing of the
+// first but what before sets, which may be nil. values are the results and gradients.
+func (p precision) check(t *testing.T, s *graph.Instance, g *graph.Graph, loss *graph.Node, results,
+	gradients []compared, before func()) (prog *graph.Program, values [][]float64) {
+	t.Helper()
+	var nodes, wrt []*graph.Node
+	for _, c := range results {
+		nodes = append(nodes, c.node)
+	}
+	for _, c := range gradients {
+		wrt = append(wrt, c.node)
+	}
+	if len(wrt) > 0 {
+		nodes = append(nodes, try.Get(g.Gradients(loss, wrt...))(t)...)
+	}
+	prog = try.Get(graph.Compile(s, g, nodes, nil))(t)
+	for range 2 {
+		if before != nil {
+			before()
+		}
+		try.Do(t, prog.RunAll())
+	}
+	for i, c := range slices.Concat(results, gradients) {
+		what, tol := c.what, p.out
+		if i >= len(results) {
+			what, tol = c.what+" gradient", p.grad
+		}
+		got := prog.Doubles(nodes[i])
+		if c.part {
+			got = got[:len(c.want)]
+		}
+		golden.Close(t, what, got, c.want, tol)
+		values = append(values, got)
+	}
+	return prog, values
+}
+
 func ints(x []float64) []int32 {
 	out := make([]int32, len(x))
 	for i, v := range x {
@@ -67,33 +113,14 @@ func setParams(t *testing.T, m *Model, part string, params map[string]golden.Ten
 // VSE++ whole: embeddings, scores, loss and every gradient, the one of the images included.
 func TestGoldenVSEPP(t *testing.T) {
 	var c struct {
-		ConfigRaw   map[string]int `json:"config"`
-		Lengths     []int32
-		Captions    golden.Tensor
-		Inputs      struct{ Images golden.Tensor }
-		ParamsImage map[string]golden.Tensor `json:"params_image"`
-		ParamsText  map[string]golden.Tensor `json:"params_text"`
-		LossWeights golden.Tensor            `json:"loss_weights"`
-		Expected    struct {
-			ImageEmb   golden.Tensor `json:"image_emb"`
-			TextEmb    golden.Tensor `json:"text_emb"`
-			Scores     golden.Tensor
-			Loss       float64
-			GradsImage map[string]golden.Tensor `json:"grads_image"`
-			GradsText  map[string]golden.Tensor `json:"grads_text"`
-			GradImages golden.Tensor            `json:"grad_images"`
-		}
+		Config map[string]int
+		partedInputs
+		Expected partedResults
 	}
 	golden.Load(t, "vsepp.json", &c)
 	o := DefaultOptions()
-	o.EmbedDim, o.WordDim = c.ConfigRaw["embed"], c.ConfigRaw["word_dim"]
-	n := networkCase{Vocab: c.ConfigRaw["vocab"], Lengths: c.Lengths, Captions: c.Captions, Weights: c.LossWeights,
-		Params: part(part(nil, "img", c.ParamsImage), "txt", c.ParamsText)}
-	n.Inputs.Images = c.Inputs.Images
-	n.Expected.ImageEmb, n.Expected.TextEmb = &c.Expected.ImageEmb, &c.Expected.TextEmb
-	n.Expected.Scores, n.Expected.Loss, n.Expected.GradImages = c.Expected.Scores, &c.Expected.Loss,
-		c.Expected.GradImages
-	n.Expected.Grads = part(part(nil, "img", c.Expected.GradsImage), "txt", c.Expected.GradsText)
+	o.EmbedDim, o.WordDim = c.Config["embed"], c.Config["word_dim"]
+	n := c.network(&c.Expected, c.Config["vocab"])
 	for _, p := range everywhere {
 		t.Run(p.name, func(t *testing.T) { n.run(t, o, p) })
 	}

@@ -84,61 +84,30 @@ func checkPositions(t *testing.T, c *vseinfCase, n int) {
 
 // concatenated returns the rows of each item without its padding, followed by as many empty rows.
 func (c *vseinfCase) concatenated(x golden.Tensor) []float64 {
-	b, k, d := x.Shape[0], x.Shape[1], x.Shape[2]
-	var out []float64
-	for i := range b {
-		out = append(out, x.Data[i*k*d:(i*k+int(c.Lengths[i]))*d]...)
-	}
+	out := present(x.Data, c.Lengths, x.Shape[1])
 	return append(out, make([]float64, len(x.Data)-len(out))...)
 }
 
-// golden graphs have one output, summed with the weights of the case.
-type goldenRun struct {
-	t    *testing.T
-	c    *vseinfCase
-	p    precision
-	m    *Model
-	part string
-	out  *graph.Node
-	wrt  []*graph.Node
-}
-
-// run compiles the graph, runs it and checks loss and gradients; it returns the program and the gradient of the last of
-// wrt.
-func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []float64) {
-	t, c := r.t, r.c
-	try.Do(t, r.m.Instance.FeedDoubles("weights", c.Weights.Data))
-	loss := g.WeightedSum(r.out, g.Input("weights", c.Weights.Shape...))
-	names := make([]string, 0, len(c.Expected.Grads))
-	for name := range c.Expected.Grads {
-		names = append(names, name)
+// check compares results, the loss, and the gradients of inputs and of all parameters of the case. The graph has one
+// output, which is summed with the weights of the case.
+func (c *vseinfCase) check(t *testing.T, p precision, m *Model, g *graph.Graph, part string, out *graph.Node, results,
+	gradients []compared) *graph.Program {
+	try.Do(t, m.Instance.FeedDoubles("weights", c.Weights.Data))
+	loss := g.WeightedSum(out, g.Input("weights", c.Weights.Shape...))
+	prefix := part
+	if part != "" {
+		prefix += "."
 	}
-	slices.Sort(names)
-	var wrt []*graph.Node
-	for _, name := range names {
-		spec, ok := r.m.Instance.Params.Spec(r.part + name)
+	for name, v := range c.Expected.Grads {
+		spec, ok := m.Instance.Params.Spec(prefix + name)
 		if !ok {
 			t.Fatalf("the network has no parameter %s", name)
 		}
-		wrt = append(wrt, g.Param(spec.Name, spec.Shape...))
+		gradients = append(gradients, compared{name, g.Param(spec.Name, spec.Shape...), v.Data, false})
 	}
-	grads := try.Get(g.Gradients(loss, append(wrt, r.wrt...)...))(t)
-	prog, err := graph.Compile(r.m.Instance, g, append(append([]*graph.Node{r.out, loss}, also...), grads...), nil)
-	try.Do(t, err)
-	for range 2 { // a second run must see nothing of the first, running statistics apart
-		for name, v := range c.Running {
-			r.m.Instance.Dev.UploadDoubles(r.m.Instance.Params.Value(r.part+name), v.Data)
-		}
-		try.Do(t, prog.RunAll())
-	}
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, r.p.out)
-	for i, name := range names {
-		golden.Close(t, name+" gradient", prog.Doubles(grads[i]), c.Expected.Grads[name].Data, r.p.grad)
-	}
-	if len(r.wrt) == 0 {
-		return prog, nil
-	}
-	return prog, prog.Doubles(grads[len(grads)-1])
+	results = append(results, compared{"loss", loss, []float64{c.Expected.Loss}, false})
+	prog, _ := p.check(t, m.Instance, g, loss, results, gradients, func() { setParams(t, m, part, c.Running) })
+	return prog
 }
 
 // poolNetwork is the operator alone, as a network for the instance.
@@ -163,25 +132,15 @@ func goldenGPO(t *testing.T, c *vseinfCase, p precision) {
 	g := m.Instance.Graph()
 	in := g.Input("x", b*k, d)
 	table := n.Pool.Table(g, k)
-	r := &goldenRun{t: t, c: c, p: p, m: m, wrt: []*graph.Node{in}, out: g.SortPool(in, g.InputInts("lengths", b),
-		table, false)}
-	prog, dx := r.run(g, table)
-	golden.Close(t, "pooled", prog.Doubles(r.out), c.Expected.Pooled.Data, p.out)
+	out := g.SortPool(in, g.InputInts("lengths", b), table, false)
+	prog := c.check(t, p, m, g, "", out, []compared{{"pooled", out, c.Expected.Pooled.Data, false},
+		{what: "table", node: table, part: true}},
+		[]compared{{"features", in, present(c.Expected.GradFeatures.Data, c.Lengths, k), true}})
 	var weights []float64
 	for _, l := range c.Lengths {
 		weights = append(weights, prog.Doubles(table)[(k-int(l))*k:][:k]...)
 	}
 	golden.Close(t, "weights", weights, c.Expected.PoolWeights.Data, p.out)
-	r.rows("gradient of the features", dx, c.Expected.GradFeatures)
-}
-
-// rows compares what there is of concatenated rows.
-func (r *goldenRun) rows(what string, got []float64, want golden.Tensor) {
-	n := 0
-	for _, l := range r.c.Lengths {
-		n += int(l) * want.Shape[2]
-	}
-	golden.Close(r.t, what, got[:n], r.c.concatenated(want)[:n], r.p.grad)
 }
 
 // vseinfModel is the network at the sizes of a case; those it does not name are 1.
@@ -205,21 +164,17 @@ func goldenImages(t *testing.T, c *vseinfCase, p precision) {
 	g := m.Instance.Graph()
 	g.Training = c.Config.Training
 	regions := m.ImageInputs(g, b).Regions
-	r := &goldenRun{t: t, c: c, p: p, m: m, part: "img.", wrt: []*graph.Node{regions},
-		out: n.images(g, regions, g.InputInts(InputRegionCounts, b))}
-	prog, dx := r.run(g)
-	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
+	out := n.images(g, regions, g.InputInts(InputRegionCounts, b))
 	// The rows of zeros that pad the images of the case are not stored; what flows into them is in the gradient of
 	// mlp.layers.0.bias.
-	r.rows("gradient of the images", dx, c.Expected.GradImages)
+	c.check(t, p, m, g, "img", out, []compared{{"embeddings", out, c.Expected.Embedding.Data, false}},
+		[]compared{{"images", regions, present(c.Expected.GradImages.Data, c.Lengths, k), true}})
 	for name, before := range c.Running {
 		want, ok := c.Expected.NewRunning[name]
 		if !ok {
 			want = before // evaluation
 		}
-		got := make([]float64, len(want.Data))
-		m.Instance.Dev.DownloadDoubles(got, m.Instance.Params.Value("img."+name))
-		golden.Close(t, name, got, want.Data, p.out)
+		golden.Close(t, name, m.doubles("img."+name), want.Data, p.out)
 	}
 }
 
@@ -232,8 +187,6 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 	}
 	try.Do(t, NewFeeder(m, nil, false).Captions(captionBatch(ints(c.Captions.Data), c.Lengths, l)))
 	g := m.Instance.Graph()
-	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.",
-		out: m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
-	prog, _ := r.run(g)
-	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
+	out := m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))
+	c.check(t, p, m, g, "txt", out, []compared{{"embeddings", out, c.Expected.Embedding.Data, false}}, nil)
 }

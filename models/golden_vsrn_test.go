@@ -15,13 +15,6 @@ import (
 	"vsetrain/models/nn"
 )
 
-func (m *Model) doubles(name string) []float64 {
-	v := m.Instance.Params.Value(name)
-	out := make([]float64, v.N)
-	m.Instance.Dev.DownloadDoubles(out, v)
-	return out
-}
-
 // The image encoder of VSRN: both modes in training and evaluation, embeddings, region features, running statistics and
 // every gradient.
 func TestGoldenVSRNImage(t *testing.T) {
@@ -138,7 +131,7 @@ func TestGoldenVSRNCaption(t *testing.T) {
 			for i := range steps {
 				steps[i] = int32(c.Config["steps"])
 			}
-			logits := c.run(t, p.name, sequence(b), steps, p.out, p.grad)
+			logits := c.run(t, p, sequence(b), steps)
 			want, v := c.Expected.LogProbs.Data, c.Config["vocab"]
 			for i := range b {
 				for s := range c.Config["steps"] {
@@ -170,7 +163,7 @@ func TestGoldenVSRNCaption(t *testing.T) {
 			for _, i := range order {
 				steps = append(steps, predicted(i))
 			}
-			c.run(t, p.name, order, steps, p.out, p.grad)
+			c.run(t, p, order, steps)
 		})
 	}
 }
@@ -184,8 +177,7 @@ func sequence(n int) []int {
 }
 
 // run checks loss and gradients with the images in the given order, and returns the logits of all packed rows.
-func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps []int32, out,
-	grad golden.Tolerance) []float64 {
+func (c *goldenCaption) run(t *testing.T, p precision, order []int, steps []int32) []float64 {
 	t.Helper()
 	cfg := c.Config
 	var root struct {
@@ -194,11 +186,7 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	root.Branch = newCaptionBranch(cfg["feat_dim"], cfg["hidden"], cfg["word_dim"], cfg["vocab"], cfg["max_len"],
 		DefaultOptions().VSRN.Dropout)
 	params := nn.Collect(&root)
-	var specs []graph.ParamSpec
-	for _, p := range params {
-		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape})
-	}
-	s := try.Get(graph.NewInstance(newDevice(t, precision), specs))(t)
+	s := try.Get(graph.NewInstance(newDevice(t, p.name), specs(params)))(t)
 	m := &Model{Instance: s}
 	setParams(t, m, "cap", c.Params)
 	if len(params) != len(c.Params) {
@@ -212,12 +200,6 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	loss := root.Branch.Loss(g, sequences, l)
 	o := &root.Branch.Decoder.Out
 	logits := g.Linear(graph.LinearTerm{X: root.Branch.states(g, sequences, l), W: o.Weight.Node(g), B: o.Bias.Node(g)})
-	wrt := []*graph.Node{features}
-	for _, p := range params {
-		wrt = append(wrt, p.Node(g))
-	}
-	grads := try.Get(g.Gradients(loss, wrt...))(t)
-	prog := try.Get(graph.Compile(s, g, append([]*graph.Node{loss, logits}, grads...), nil))(t)
 	var x, want []float64
 	var labels, mask []int32
 	for _, i := range order {
@@ -230,14 +212,12 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	try.Do(t, s.FeedInts(InputLabels, labels))
 	try.Do(t, s.FeedInts(InputLabelMask, mask))
 	try.Do(t, s.FeedInts(InputLabelSteps, steps))
-	for range 2 {
-		try.Do(t, prog.RunAll())
+	gradients := []compared{{"features", features, want, false}}
+	for _, q := range params {
+		gradients = append(gradients, compared{q.Name, q.Node(g), c.Expected.Grads[q.Name[len("cap."):]].Data, false})
 	}
-	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, out)
-	golden.Close(t, "features gradient", prog.Doubles(grads[0]), want, grad)
-	for i, p := range params {
-		golden.Close(t, p.Name+" gradient", prog.Doubles(grads[i+1]), c.Expected.Grads[p.Name[len("cap."):]].Data, grad)
-	}
+	prog, _ := p.check(t, s, g, loss, []compared{{"loss", loss, []float64{c.Expected.Loss}, false},
+		{what: "logits", node: logits, part: true}}, gradients, nil)
 	var pack device.Packing
 	pack.Pack(steps)
 	return prog.Doubles(logits)[:pack.Rows()*cfg["vocab"]]

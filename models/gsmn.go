@@ -14,9 +14,8 @@ package models
 //	t2i         h_j = W_q n_j + b_q, 8 kernels q side by side
 //	score       mean_k f(h_k) + mean_j f'(h_j)          f(h) = w₂·tanh(W₁ h + b₁) + b₂, weight-normalised
 //
-// with l2(x) = x/(‖x‖ + 1e-8). That a node takes its own vector in place of its neighbours' is quirk Q6: then the
-// weights of the text graph add up to 1 and cancel, so sparse and dense are the same function. With neighbors true, as
-// in the paper,
+// with l2(x) = x/(‖x‖ + 1e-8). A node takes its own vector instead of its neighbours' (quirk Q6). The weights of the
+// text graph then sum to 1 and cancel, so sparse and dense are the same function. With neighbors true, as in the paper,
 //
 //	h_k = Σ_l w_kl^q W_q m_l
 //	h_j = Σ_l u_jl (W_q n_l + b_q), u_j = softmax_l(λ c_j · c_l) over all words, or those joined to j by a dependency
@@ -48,7 +47,7 @@ func init() {
 	}}
 }
 
-// GSMNOptions are the choices of GSMN.
+// GSMNOptions are the options of GSMN.
 type GSMNOptions struct {
 	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs" reference:"is_sparse=True:sparse,False:dense"`
 	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO" reference:"lambda_softmax"`
@@ -56,12 +55,13 @@ type GSMNOptions struct {
 	Neighbors string  `yaml:"neighbors" enum:"self|true" doc:"graph convolution over the node's own vector (self, as published) or its neighbours' (true, as in the paper)"`
 }
 
-// gsmnSizes are the sizes that no option changes.
+// gsmnSizes are the sizes that are not options.
 type gsmnSizes struct{ blocks, kernels, hidden int }
 
 var gsmnPublished = gsmnSizes{blocks: 16, kernels: 8, hidden: 32}
 
 type gsmn struct {
+	collected
 	opt   GSMNOptions
 	dims  Dims
 	embed int
@@ -80,7 +80,6 @@ type gsmn struct {
 		Out1 *nn.WeightNorm `param:"out_1"`
 		Out2 *nn.WeightNorm `param:"out_2"`
 	} `param:"t2i"`
-	params []*nn.Param
 }
 
 // polarConv is the graph convolution of images.
@@ -92,7 +91,7 @@ type polarConv struct {
 	Conv           []nn.Linear `param:"conv_weights"`
 }
 
-// wordConv is the graph convolution of captions. Params scales weights that are normalised afterwards: it is stored and
+// wordConv is the graph convolution of captions. Params scales weights that are then normalised, so it is stored but
 // has no effect (quirk Q7).
 type wordConv struct {
 	Params nn.Param    `param:"params"` // [K, 1]
@@ -116,22 +115,19 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	t.Conv.Params = column(nn.Uniform(1))
 	for range s.kernels {
 		image, text := nn.NewLinear(s.blocks, s.hidden/s.kernels), nn.NewLinear(s.blocks, s.hidden/s.kernels)
-		image.Bias = nn.Param{} // the one of the text is there by a slip of the reference (quirk Q8)
+		image.Bias = nn.Param{} // the text's bias is a slip of the reference (quirk Q8)
 		i.Conv.Conv, t.Conv.Conv = append(i.Conv.Conv, image), append(t.Conv.Conv, text)
 	}
 	i.Out1, i.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)
 	t.Out1, t.Out2 = nn.NewWeightNorm(s.hidden, s.hidden), nn.NewWeightNorm(s.hidden, 1)
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt", "i2t", "t2i")
 	return n, nil
 }
 
-func (n *gsmn) Params() []*nn.Param { return n.params }
-func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"} }
-
 func (n *gsmn) own() bool { return n.opt.Neighbors == "self" }
 
-// Images encodes regions: v [B, R·E], and the Gaussians of its graph, of which own vectors need the sums: [B, R·K] or
-// [B, R·R·K].
+// Images encodes regions: v [B, R·E], and the Gaussians of its graph [B, R·R·K], or for own vectors their sums [B,
+// R·K].
 func (n *gsmn) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r := graph.Dim(in.Regions, 0), n.dims.Regions
 	v := g.L2Norm(n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature)), 1, 1e-8)
@@ -150,7 +146,7 @@ func (n *gsmn) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}, Edges: c.Edges, EdgeStart: c.EdgeStart}
 }
 
-// Attention computes the attention of the words to the regions, which graph.CrossMatch computes within.
+// Attention computes the attention weights of the words, which Pairs computes within graph.CrossMatch.
 func (n *gsmn) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v := images.Values[0]
 	return g.PairAttention(g.Reshape(v, graph.Dim(v, 0), n.dims.Regions, n.embed), captions.Words[0], captions.Lengths,
@@ -191,7 +187,7 @@ func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	return i2t, n.judge(g, h, lengths, b, n.T2I.Out1, n.T2I.Out2)
 }
 
-// judge turns the nodes of all pairs into scores [B, C]. The mean over the nodes is taken before the last layer, which
+// judge turns the nodes of all pairs into scores [B, C]. It takes the mean over the nodes before the last layer, which
 // is linear.
 func (n *gsmn) judge(g *graph.Graph, h, counts *graph.Node, b int, out1, out2 *nn.WeightNorm) *graph.Node {
 	h = g.Activate(device.Tanh, g.LinearNodes(b, counts, h, out1.Weight(g), out1.Bias.Node(g)))
@@ -202,7 +198,7 @@ func (n *gsmn) judge(g *graph.Graph, h, counts *graph.Node, b int, out1, out2 *n
 func weightOf(l *nn.Linear) *nn.Param { return &l.Weight }
 func biasOf(l *nn.Linear) *nn.Param   { return &l.Bias }
 
-// stack is one parameter of all layers, one below the other.
+// stack concatenates one parameter of all layers.
 func stack(g *graph.Graph, layers []nn.Linear, of func(*nn.Linear) *nn.Param) *graph.Node {
 	var all []*graph.Node
 	for k := range layers {

@@ -5,36 +5,15 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/lab/try"
 )
 
-// The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are
-// the lengths of their directions.
+// The initial values are in the ranges of the reference, and the lengths of weight-normalised rows are the lengths of
+// their directions.
 func TestGSMNParameters(t *testing.T) {
-	o := DefaultOptions()
-	o.Network, o.TextEncoder = GSMN, "bigru"
-	n := try.Get(newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 8481}))(t)
-	total := 0
-	for _, p := range n.Params() {
-		size := 1
-		for _, d := range p.Shape {
-			size *= d
-		}
-		total += size
-	}
-	if total != 12_792_760 {
-		t.Errorf("%d parameters, want 12,792,760", total)
-	}
-
-	o.EmbedDim, o.WordDim = 16, 4
-	m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 3, Feature: 5, Vocab: 9}))(t)
-	m.Init(7, nil)
-	values := func(name string) []float64 {
-		v := m.Instance.Params.Value(name)
-		out := make([]float64, v.N)
-		m.Instance.Dev.DownloadDoubles(out, v)
-		return out
-	}
+	m := tinyModel(t, cpu.FP32, func(o *Options, _ *Dims) {
+		o.Network, o.TextEncoder, o.EmbedDim = GSMN, "bigru", 16
+	})
+	values := m.doubles
 	for _, layer := range []string{"i2t.out_1", "i2t.out_2", "t2i.out_1", "t2i.out_2"} {
 		v := values(layer + ".weight_v")
 		for i, g := range values(layer + ".weight_g") {

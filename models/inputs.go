@@ -5,30 +5,29 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// Names of the graph inputs that programs of a network read.
+// Names of the inputs of a network's graphs.
 const (
 	InputRegions = "in.regions" // [B, R·D]
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
-	// InputRegionCounts is read by graphs whose images have different numbers of regions (Dims.counted): int32 [B].
-	// InputRegions is then the concatenated regions of all images; the capacity is R each.
+	// InputRegionCounts, int32 [B], is an input of graphs whose images have different numbers of regions. InputRegions
+	// then holds the concatenated regions of all images, with a capacity of R each.
 	InputRegionCounts = "in.region_counts"
 
-	inputAllLengths = "in.all_lengths" // int32 [N], for the captions of all ranks (SharedCaptions)
+	inputAllLengths = "in.all_lengths" // int32 [N], of the captions of all ranks (SharedCaptions)
 
 	InputBoxes     = "in.boxes"      // [B, R·4]
 	InputEdges     = "in.edges"      // int32 [capacity, 2]
 	InputEdgeStart = "in.edge_start" // int32 [B + 1]
 
 	// Inputs of a captioning branch, see Labels.
-	InputLabels     = "in.labels"
-	InputLabelMask  = "in.label_mask"
-	InputLabelSteps = "in.label_steps"
-	// InputLabelLengths are the steps of each caption where InputLabelSteps is the same for all of them.
+	InputLabels       = "in.labels"
+	InputLabelMask    = "in.label_mask"
+	InputLabelSteps   = "in.label_steps"
 	InputLabelLengths = "in.label_lengths"
 )
 
-// ImageInputs are the inputs of a graph over n images.
+// ImageInputs adds the inputs for n images to a graph.
 func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 	in := ImageInputs{Regions: g.Input(InputRegions, n, m.Dims.Regions*m.Dims.Feature)}
 	if m.Options.Traits().Boxes {
@@ -37,8 +36,8 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 	return in
 }
 
-// CaptionInputs are the inputs of a graph over n captions whose longest falls into a bucket, with the capacity for that
-// many words; a capacity of 0 means no dependencies.
+// CaptionInputs adds the inputs for n captions to a graph. bucket is the length that the longest caption is rounded up
+// to, and capacity the capacity of words; 0 adds no dependencies.
 func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions {
 	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Capacity: capacity}
 	if capacity > 0 && g.Shard.Alone() { // SharedCaptions has the captions of all ranks
@@ -47,8 +46,7 @@ func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions 
 	return c
 }
 
-// SharedCaptions gathers what Words computed of the captions of this rank (graph.Shard): the values of all ranks, with
-// the capacity for that many words.
+// SharedCaptions gathers the results of Words from all ranks (graph.Shard), with that capacity of words.
 func (m *Model) SharedCaptions(g *graph.Graph, c EncodedCaptions, capacity int) EncodedCaptions {
 	if g.Shard.Alone() {
 		return c
@@ -64,7 +62,7 @@ func (m *Model) SharedCaptions(g *graph.Graph, c EncodedCaptions, capacity int) 
 	return all
 }
 
-// edgeInputs are the dependencies of n captions with the capacity for that many words, nil if the network reads none.
+// edgeInputs adds the dependencies of n captions with that capacity of words. It returns nil if the network reads none.
 func (m *Model) edgeInputs(g *graph.Graph, n, capacity int) (edges, start *graph.Node) {
 	if !m.Options.Traits().ReadsEdges {
 		return nil, nil
@@ -72,7 +70,7 @@ func (m *Model) edgeInputs(g *graph.Graph, n, capacity int) (edges, start *graph
 	return g.InputInts(InputEdges, capacity, 2), g.InputInts(InputEdgeStart, n+1)
 }
 
-// LabelInputs are the inputs of a captioning branch of at most the given number of steps.
+// LabelInputs adds the inputs of a captioning branch with at most that many steps to a graph.
 func (m *Model) LabelInputs(g *graph.Graph, n, steps int) Labels {
 	var lengths *graph.Node
 	if m.PadsLabels() {
@@ -82,8 +80,8 @@ func (m *Model) LabelInputs(g *graph.Graph, n, steps int) Labels {
 		Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
 }
 
-// PadsLabels reports whether the captioning branch is fed with the same number of steps for every caption, as devices
-// that record steps need.
+// PadsLabels reports whether the captioning branch runs the same number of steps for every caption, as devices that
+// record steps need.
 func (m *Model) PadsLabels() bool {
 	_, ok := device.As[device.Recorder](m.Instance.Dev)
 	return ok

@@ -11,21 +11,21 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Model is a network with its parameters on a device. Training (package train) and evaluation (Runner) compile its
-// graphs and run them; a Feeder sets their inputs.
+// Model is a network with its parameters on a device. Package train and Runner compile and run its graphs; a Feeder
+// sets their inputs.
 type Model struct {
 	Network  Network
 	Options  Options
 	Dims     Dims
 	Instance *graph.Instance
-	Words    *Words            // where the word vectors began; nil where they were drawn
-	Noise    *runfs.NoiseIndex // of the training captions; nil where every caption has its image
-	Mined    string            // SHA-256 of the mined negatives of its training, "" without
+	Words    *Words            // pretrained word vectors; nil if they were drawn
+	Noise    *runfs.NoiseIndex // of the training captions; nil if every caption has its own image
+	Mined    string            // SHA-256 of the mined negatives of the training; "" if there are none
 	learned  []*nn.Param
 }
 
-// NewModel builds a network and allocates its parameters, zeroed, on a device. learned are parameters beside the
-// parameters of the network, which its loss learns (Learned).
+// NewModel builds a network and allocates its parameters on a device, set to zero. learned are additional parameters
+// that the loss learns (Learned).
 func NewModel(dev device.Device, o Options, d Dims, learned ...*nn.Param) (*Model, error) {
 	n, err := newNetwork(o, d)
 	if err != nil {
@@ -46,17 +46,17 @@ func newModel(dev device.Device, n Network, o Options, d Dims, learned ...*nn.Pa
 // LearnedPart begins the names of the parameters of a loss.
 const LearnedPart = "loss."
 
-// Learned is a scalar that a loss learns, with its name there, its value at first, and the range it is kept in.
+// Learned returns a scalar that a loss learns, with its name in the loss, initial value, and range.
 func Learned(name string, start, least, most float64) *nn.Param {
 	return &nn.Param{Name: LearnedPart + name, Shape: []int{1}, Init: nn.Constant(start),
 		Within: &[2]float64{least, most}}
 }
 
-// Params returns all stored parameters: the parameters of the network, and after them what its loss learns.
+// Params returns all stored parameters: the network's, then the loss's.
 func (m *Model) Params() []*nn.Param { return slices.Concat(m.Network.Params(), m.learned) }
 
-// Init draws all parameters from the seed, with all threads of pool (nil is the caller alone). The values depend on the
-// seed and the names alone.
+// Init draws all parameters with the threads of pool; nil is the calling goroutine. The values depend only on the seed
+// and the names.
 func (m *Model) Init(seed uint64, pool *par.Pool) {
 	buf := make([]float32, nn.FillPiece)
 	for _, p := range m.Params() {
@@ -69,7 +69,12 @@ func (m *Model) Init(seed uint64, pool *par.Pool) {
 	}
 }
 
-// StartWords sets the vectors of words: rows [V] of W values each, nil for a word that keeps what was drawn.
+// upload sets a parameter.
+func (m *Model) upload(p *nn.Param, values []float32) {
+	m.Instance.Dev.UploadFloats(m.Instance.Params.Value(p.Name), values)
+}
+
+// StartWords sets the vectors of words: V rows of W values. A word whose row is nil keeps its drawn vector.
 func (m *Model) StartWords(rows [][]float32, from Words) error {
 	p, err := wordsOf(m.Network)
 	if err != nil {
@@ -89,7 +94,7 @@ func (m *Model) StartWords(rows [][]float32, from Words) error {
 	return nil
 }
 
-// Embedder returns the network as an Embedder. Only a model whose network is one may be asked to embed.
+// Embedder returns the network as an Embedder, which it must be.
 func (m *Model) Embedder() Embedder {
 	e, ok := m.Network.(Embedder)
 	if !ok {
@@ -98,13 +103,13 @@ func (m *Model) Embedder() Embedder {
 	return e
 }
 
-// PairScorer returns the network as a PairScorer, and whether it is one.
+// PairScorer returns the network as a PairScorer and reports whether it is one.
 func (m *Model) PairScorer() (PairScorer, bool) {
 	p, ok := m.Network.(PairScorer)
 	return p, ok
 }
 
-// explain names the network in an error of its graphs.
+// explain adds the name of the network to an error; nil stays nil.
 func (m *Model) explain(err error) error {
 	if err == nil {
 		return nil

@@ -13,7 +13,7 @@ type Dims struct {
 	Regions int // R, 36
 	Feature int // D, 2048
 	Vocab   int // V, special words included
-	// Counted says that images may have fewer regions than R (InputRegionCounts); it is not a size of the weights.
+	// Counted says that images may have fewer than R regions (InputRegionCounts). No weight depends on it.
 	Counted bool `json:"-"`
 }
 
@@ -22,12 +22,12 @@ type Captions struct {
 	Words, Lengths *graph.Node
 	// Capacity is the number of rows of values with a row per word, at least Σ lengths; 0 is B·L.
 	Capacity int
-	// Edges int32 [capacity, 2] are the dependencies between words, as positions in a caption, the pairs of caption c
-	// from EdgeStart[c] to EdgeStart[c+1]; int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
+	// Edges are the dependencies between words, pairs of positions in a caption, int32 [capacity, 2]. Caption c has the
+	// pairs from EdgeStart[c] to EdgeStart[c+1]; EdgeStart is int32 [B + 1]. Both are nil unless Traits.ReadsEdges.
 	Edges, EdgeStart *graph.Node
 }
 
-// capacity is the number of rows of values with a row per word.
+// capacity returns the number of rows of values with a row per word.
 func (c Captions) capacity() int {
 	if c.Capacity > 0 {
 		return c.Capacity
@@ -35,8 +35,8 @@ func (c Captions) capacity() int {
 	return graph.Dim(c.Words, 0) * graph.Dim(c.Words, 1)
 }
 
-// Network is what every network has: its stored parameters, by the names of the reference's checkpoints. It is an
-// Embedder or a PairScorer.
+// Network is the common part of Embedder and PairScorer: the stored parameters, with the names of the reference's
+// checkpoints.
 type Network interface {
 	// Params returns the parameters in a fixed order, named PART.NAME with PART one of Parts.
 	Params() []*nn.Param
@@ -45,7 +45,21 @@ type Network interface {
 	Parts() []string
 }
 
-// trainingOnly reports whether a parameter is in none of the parts of a reference checkpoint.
+// collected implements Network for the networks that embed it.
+type collected struct {
+	params []*nn.Param
+	parts  []string
+}
+
+// collect collects the parameters of a network, a pointer to its struct.
+func (c *collected) collect(network any, parts ...string) {
+	c.params, c.parts = nn.Collect(network), parts
+}
+
+func (c *collected) Params() []*nn.Param { return c.params }
+func (c *collected) Parts() []string     { return c.parts }
+
+// trainingOnly reports whether no part of a reference checkpoint holds a parameter.
 func trainingOnly(n Network, param string) bool {
 	part, _, _ := strings.Cut(param, ".")
 	return !slices.Contains(n.Parts(), part)
@@ -64,13 +78,22 @@ type Embedder interface {
 	Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node
 }
 
-// Captioner is a network that in training also writes the caption of every image, and learns from what it writes.
+// dotProduct scores pairs by the dot product of their embeddings. An Embedder may embed it.
+type dotProduct struct{}
+
+func (dotProduct) DotProduct() bool { return true }
+
+func (dotProduct) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
+	return g.MatMulT(images, captions, true)
+}
+
+// Captioner is a network that also writes a caption for every image in training and learns from it.
 type Captioner interface {
 	Embedder
-	// ImagesAndLoss embeds regions as Images does, and returns the loss of the captioning branch, to be added to the
-	// loss of retrieval.
+	// ImagesAndLoss embeds regions as Images does. It also returns the loss of the captioning branch, which is added to
+	// the loss of retrieval.
 	ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node)
-	// MaxLength is the longest caption the branch writes, <start> and <end> included.
+	// MaxLength is the length of the longest caption that the branch writes, <start> and <end> included.
 	MaxLength() int
 }
 
@@ -79,12 +102,12 @@ type Captioner interface {
 type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
-	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the
-	// steps after Lengths are masked.
+	// Lengths [B] are the numbers of steps of the captions if Steps is the same for all; the steps after them are
+	// masked. Otherwise it is nil.
 	Lengths *graph.Node
 }
 
-// specs returns the parameters as the graph layer stores them.
+// specs describes parameters for package graph.
 func specs(params []*nn.Param) []graph.ParamSpec {
 	var out []graph.ParamSpec
 	for _, p := range params {

@@ -8,24 +8,22 @@ import (
 	"vsetrain/internal/system/build"
 )
 
-// onnxNetwork is an embedder that can be written as models of ONNX, its two encoders in evaluation mode. The arguments
-// are regions float32 [B, R, D], and words int64 [B, L] with lengths int64 [B]; the results are embeddings [B, E].
+// onnxNetwork is an Embedder whose two encoders, in evaluation mode, can be written as ONNX models. Their inputs are
+// regions float32 [B, R, D], and words int64 [B, L] with lengths int64 [B]. Their outputs are embeddings [B, E].
 type onnxNetwork interface {
 	Embedder
 	onnxImages(g *onnx.Graph, regions onnx.Value) onnx.Value
 	onnxCaptions(g *onnx.Graph, words, lengths onnx.Value) onnx.Value
-	// normalised reports whether the images' and captions' embeddings have length 1.
+	// normalised reports whether the embeddings of images and captions have length 1.
 	normalised() (images, captions bool)
 }
 
-// ONNX are the two encoders of an embedder, and what a program has to know to run them.
+// ONNX holds the two encoders of an Embedder, and what a program needs to know to run them.
 type ONNX struct {
-	Images, Captions *onnx.Graph
-	// AnyRegions: images of any number of regions can be embedded.
-	AnyRegions                           bool
+	Images, Captions                     *onnx.Graph
+	AnyRegions                           bool // images may have any number of regions
 	NormalisedImages, NormalisedCaptions bool
-	// Score is how an image and a caption are compared: "dot", or "order" for -‖max(0, c - i)‖.
-	Score string
+	Score                                string // of a pair: "dot", or "order" for -‖max(0, c - i)‖
 }
 
 // Names of the inputs and outputs of the encoders.
@@ -36,20 +34,20 @@ const (
 	ONNXEmbedding = "embedding" // float32 [batch, size]
 )
 
-// HasONNX reports whether the network has a form in the operations of ONNX.
+// HasONNX reports whether the network can be written as ONNX models.
 func (m *Model) HasONNX() bool {
 	_, ok := m.Network.(onnxNetwork)
 	return ok
 }
 
-// ONNX returns the encoders of a model. A network that scores pairs has none.
+// ONNX returns the encoders of a model. It returns an error for a PairScorer.
 func (m *Model) ONNX() (*ONNX, error) {
 	n, ok := m.Network.(onnxNetwork)
 	switch {
 	case !ok && m.Options.Traits().Embeds:
-		return nil, fmt.Errorf("network %s has no form in the operations of ONNX: expected its methods onnxImages, "+
-			"onnxCaptions and normalised, as those of vsepp in models/onnx.go; 'vsetrain export --out FILE' writes "+
-			"its weights for PyTorch", m.Options.Network)
+		return nil, fmt.Errorf("network %s cannot be written as ONNX models: it needs the methods onnxImages, "+
+			"onnxCaptions and normalised, as vsepp has in models/onnx.go; 'vsetrain export --out FILE' writes its "+
+			"weights for PyTorch", m.Options.Network)
 	case !ok:
 		return nil, fmt.Errorf("network %s scores pairs of an image and a caption, so it has no encoders of one "+
 			"embedding each; expected one of %s", m.Options.Network,
@@ -154,7 +152,7 @@ func (n *vseinf) onnxCaptions(g *onnx.Graph, words, lengths onnx.Value) onnx.Val
 
 // onnx are the vectors of all words with a BiGRU or BERT: [B, L, E].
 func (w *wordEncoder) onnx(g *onnx.Graph, words, lengths onnx.Value) onnx.Value {
-	if w.bert != nil {
+	if w.bert {
 		return w.Linear.ONNX(g, w.Bert.ONNX(g, words, lengths))
 	}
 	return g.Transpose(w.Both.MeanONNX(g, w.Embed.ONNX(g, words), lengths), 1, 0, 2)

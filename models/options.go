@@ -10,15 +10,15 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the
-// data. A network with its own options has a field here; everything else about it is in its file.
+// Options chooses the network and its sizes. The sizes of the input (regions, features, vocabulary) come from the data.
+// A network with options has a field here; its file holds everything else.
 type Options struct {
 	Network     string `yaml:"network"`
 	EmbedDim    int    `yaml:"embed_dim" min:"1" max:"65536" doc:"size of the joint embedding; 1024, vsrn 2048"`
 	WordDim     int    `yaml:"word_dim" min:"1" max:"65536" doc:"size of a word vector (gru, bigru)"`
 	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert"`
 
-	// WordInit is read by whoever begins a run, as Bert.Dir is.
+	// WordInit is read when a run begins, as Bert.Dir is.
 	WordInit   string `yaml:"word_init" json:"-" doc:"file of pretrained word vectors (gru, bigru): GloVe, word2vec or fastText text, or NAME.npy with NAME.words.txt; empty draws them"`
 	WordFrozen bool   `yaml:"word_frozen" json:",omitempty" doc:"keep the initial word vectors (gru, bigru)"`
 
@@ -32,7 +32,7 @@ type Options struct {
 	CHAN   CHANOptions   `yaml:"chan"`
 }
 
-// MoreTags implements options.Tagged with what the networks declare.
+// MoreTags implements options.Tagged with the traits of the networks.
 func (Options) MoreTags(key string) reflect.StructTag {
 	all := NamesWhere(func(Traits) bool { return true })
 	switch key {
@@ -51,7 +51,7 @@ func (Options) MoreTags(key string) reflect.StructTag {
 	return ""
 }
 
-// encoderDoc lists the text encoders that the networks are defined with.
+// encoderDoc documents text_encoder: the text encoders of the networks.
 func encoderDoc(networks []string) string {
 	var kinds []string
 	of := map[string][]string{}
@@ -68,9 +68,9 @@ func encoderDoc(networks []string) string {
 	return strings.Join(kinds, "; ")
 }
 
-// BertOptions are the sizes of a BERT encoder and where it starts from.
+// BertOptions are the sizes of a BERT encoder and its initial weights.
 type BertOptions struct {
-	// Dir is read by whoever begins a run; a checkpoint does not keep it.
+	// Dir is read when a run begins; a checkpoint does not store it.
 	Dir  string `yaml:"dir" json:"-" doc:"folder of the pretrained encoder, as Hugging Face's bert-base-uncased: vocab.txt and model.safetensors or pytorch_model.bin"`
 	Init string `yaml:"init" json:"-" enum:"pretrained|random" doc:"initial weights of the encoder: from dir, or random (dir then needs only vocab.txt)"`
 
@@ -82,7 +82,7 @@ type BertOptions struct {
 	Dropout      float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of embeddings, attention and both branches in training; 0 turns it off"`
 }
 
-// First weights of a BERT encoder.
+// Values of BertOptions.Init.
 const (
 	BertPretrained = "pretrained"
 	BertRandom     = "random"
@@ -109,7 +109,7 @@ func DefaultOptions() Options {
 	return o
 }
 
-// encoderTitle is the text encoder of a network that has two, as papers write it.
+// encoderTitle returns the text encoder of a network that has two, as papers write it.
 func encoderTitle(o *Options) string {
 	if o.TextEncoder == TextBert {
 		return "BERT"

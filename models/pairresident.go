@@ -7,12 +7,12 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// Encoded values on a device with its own memory. Evaluation scores every image with every caption, so what the tiles
-// of pairs read is copied there once, if it fits.
+// Encoded values in device memory. Evaluation scores every image with every caption, so the values are copied to the
+// device once, if they fit, instead of for every tile.
 
-// MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace the values of an
-// earlier call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory
-// for them is a device.OutOfMemoryError; then nothing of the set is resident.
+// MakeResident copies the values of images or captions [lo, hi) of a set to the device, in place of the values of an
+// earlier call. capacity is the largest capacity of the tiles that will read them. If the device has too little memory,
+// the error is a device.OutOfMemoryError and nothing of the set is resident.
 func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	p := s.resident
 	if p == nil {
@@ -22,7 +22,6 @@ func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	p.lo, p.hi = lo, hi
 	if p.values == nil {
 		p.values, p.words = make([]device.View, len(s.Values)), make([]device.View, len(s.Words))
-		p.width, p.wordWidth = widths(s.Values), widths(s.Words)
 	}
 	put := func(to *device.View, rows []float32, size int) error {
 		if to.N < size {
@@ -56,14 +55,7 @@ func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	return nil
 }
 
-func widths(rows []Rows) (w []int) {
-	for _, r := range rows {
-		w = append(w, r.Width)
-	}
-	return w
-}
-
-// Evict frees what MakeResident copied to the device.
+// Evict frees the copies that MakeResident made on the device.
 func (r *PairRunner) Evict(s *EncodedSet) {
 	if s.resident == nil {
 		return
@@ -78,33 +70,30 @@ func (r *PairRunner) Evict(s *EncodedSet) {
 	s.resident = nil
 }
 
-// Bytes returns how much more device memory the values of a tile of pairs would take.
+// Bytes returns the device memory that the values of a tile would take in addition to the memory in use.
 func (r *PairRunner) Bytes(images, captions *EncodedSet, ni, nc, capacity int) (bytes int64, err error) {
 	g := r.Model.Instance.Graph()
 	err = graph.Build(func() (err error) {
 		bytes, err = r.Model.Instance.MemoryNeeded(g, r.nodes(g, tileShape{ni, nc, capacity}, images, captions))
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
-	}
-	return bytes, nil
+	return bytes, r.Model.explain(err)
 }
 
-// Fetcher is what Start needs of a device, a part of device.Recorder.
+// Fetcher is the part of device.Recorder that Start needs.
 type Fetcher interface {
 	Fetch(slot int, views ...device.View)
 	Fetched(slot int) ([]float32, error)
 }
 
-// fetcher is the device, where it is a Fetcher.
+// fetcher returns the device as a Fetcher, or nil.
 func (r *PairRunner) fetcher() Fetcher {
 	f, _ := device.As[Fetcher](r.Model.Instance.Dev)
 	return f
 }
 
-// Start is Score on a device that is a Fetcher, without waiting: Finish of the same slot returns the scores. There are
-// device.FetchSlots slots. On an error nothing was started.
+// Start begins Score on a device that is a Fetcher and does not wait: Finish of the same slot returns the scores. There
+// are device.FetchSlots slots. After an error nothing was started.
 func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
 	e, err := r.feed(images, i0, i1, captions, c0, c1, capacity)
 	if err != nil {
@@ -115,17 +104,17 @@ func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *E
 		err = d.ScratchError()
 	}
 	if err != nil {
-		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
+		return r.Model.explain(err)
 	}
-	r.fetcher().Fetch(slot, e.prog.View(e.out))
+	r.fetcher().Fetch(slot, e.prog.View(e.values[0]))
 	return nil
 }
 
-// Finish waits for the scores of a slot.
+// Finish waits for the scores of a slot and copies them to dst.
 func (r *PairRunner) Finish(dst []float32, slot int) error {
 	x, err := r.fetcher().Fetched(slot)
 	if err != nil {
-		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
+		return r.Model.explain(err)
 	}
 	if len(x) != len(dst) {
 		return fmt.Errorf("network %s: %d scores, expected %d", r.Model.Options.Network, len(x), len(dst))

@@ -10,40 +10,28 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// PairRunner encodes images and captions with a PairScorer, and scores tiles of pairs.
+// PairRunner encodes images and captions with a PairScorer and scores tiles of pairs.
 type PairRunner struct {
 	Model    *Model
-	Resident *Resident // what of the split is on the device; may be nil
-	Skip     bool      // what is appended has no values yet: another rank computes them
+	Resident *Resident // the part of the split that is on the device; may be nil
+	Skip     bool      // append rows without values: another rank computes them
 
 	net      PairScorer
 	feeder   *Feeder
-	images   map[int]*pairEncoder    // by number
-	captions map[[2]int]*pairEncoder // by number and bucket
+	images   map[int]*encoder    // by number
+	captions map[[2]int]*encoder // by number and bucket
 	tiles    map[tileShape]*encoder
 }
 
 type tileShape struct{ images, captions, capacity int }
 
-// pairEncoder is an encoder with several results.
-type pairEncoder struct {
-	prog   *graph.Program
-	values []*graph.Node
-	words  []*graph.Node
-}
-
-// AppendImages encodes images. capacity is the number of images that s will hold.
+// AppendImages encodes images and appends them to s. capacity is the number of images that s will hold.
 func (r *PairRunner) AppendImages(s *EncodedSet, b batch.Images, capacity int) error {
-	e := r.images[b.N]
-	if e == nil {
-		var err error
-		e, err = r.compile(func(g *graph.Graph) *pairEncoder {
-			return &pairEncoder{values: r.net.Images(g, r.Model.ImageInputs(g, b.N)).Values}
-		})
-		if err != nil {
-			return err
-		}
-		r.images[b.N] = e
+	e, err := cached(r.Model, r.images, b.N, func(g *graph.Graph) *encoder {
+		return results(r.net.Images(g, r.Model.ImageInputs(g, b.N)).Values...)
+	})
+	if err != nil {
+		return err
 	}
 	if err := r.run(e, func() error { return r.feeder.Images(b) }); err != nil {
 		return err
@@ -53,22 +41,16 @@ func (r *PairRunner) AppendImages(s *EncodedSet, b batch.Images, capacity int) e
 	return nil
 }
 
-// AppendCaptions encodes captions and copies their dependencies, if any. capacity is the number of captions that s will
-// hold.
+// AppendCaptions encodes captions and appends them to s, with their dependencies. capacity is the number of captions
+// that s will hold.
 func (r *PairRunner) AppendCaptions(s *EncodedSet, b batch.Captions, capacity int) error {
 	n, bucket := len(b.Lengths), Bucket(b.Longest())
-	key := [2]int{n, bucket}
-	e := r.captions[key]
-	if e == nil {
-		var err error
-		e, err = r.compile(func(g *graph.Graph) *pairEncoder {
-			c := r.net.Words(g, r.Model.CaptionInputs(g, n, bucket, 0))
-			return &pairEncoder{values: c.Values, words: c.Words}
-		})
-		if err != nil {
-			return err
-		}
-		r.captions[key] = e
+	e, err := cached(r.Model, r.captions, [2]int{n, bucket}, func(g *graph.Graph) *encoder {
+		c := r.net.Words(g, r.Model.CaptionInputs(g, n, bucket, 0))
+		return &encoder{values: c.Values, words: c.Words}
+	})
+	if err != nil {
+		return err
 	}
 	if err := r.run(e, func() error { return r.feeder.Captions(b) }); err != nil {
 		return err
@@ -88,7 +70,7 @@ func (r *PairRunner) AppendCaptions(s *EncodedSet, b batch.Captions, capacity in
 }
 
 // append downloads the first rows of the values of a program.
-func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows, capacity int) {
+func (r *PairRunner) append(to *[]Rows, e *encoder, from []*graph.Node, rows, capacity int) {
 	if *to == nil {
 		*to = make([]Rows, len(from))
 	}
@@ -106,8 +88,9 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 	}
 }
 
-// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. capacity is at least the
-// number of their words; tiles of one size and one capacity share a graph. Resident values are read on the device.
+// Score scores images [i0, i1) with captions [c0, c1) of two sets: dst [i1-i0, c1-c0]. capacity is at least the number
+// of words of these captions. Tiles of the same size and capacity share a graph. Resident values are read on the
+// device.
 func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1,
 	capacity int) error {
 	e, err := r.feed(images, i0, i1, captions, c0, c1, capacity)
@@ -117,15 +100,15 @@ func (r *PairRunner) Score(dst []float32, images *EncodedSet, i0, i1 int, captio
 	return r.Model.run(e, dst)
 }
 
-// Names of the inputs of pairs.
+// Names of the inputs of a tile.
 const inImages, inCaptions, inWords = "in.pair.image.%d", "in.pair.caption.%d", "in.pair.words.%d"
 
 // feed finds or compiles the program of a tile and feeds the tile.
 func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) (*encoder,
 	error) {
 	key := tileShape{i1 - i0, c1 - c0, capacity}
-	e, err := cached(r.Model, r.tiles, key, func(g *graph.Graph) *graph.Node {
-		return r.nodes(g, key, images, captions)
+	e, err := cached(r.Model, r.tiles, key, func(g *graph.Graph) *encoder {
+		return results(r.nodes(g, key, images, captions))
 	})
 	if err != nil {
 		return nil, err
@@ -136,24 +119,30 @@ func (r *PairRunner) feed(images *EncodedSet, i0, i1 int, captions *EncodedSet, 
 // feedTile feeds the values of a tile.
 func (r *PairRunner) feedTile(images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
 	s := r.Model.Instance
-	for k := range images.Values {
-		if err := r.feedRows(fmt.Sprintf(inImages, k), images.Values[k].rows(i0, i1),
-			images.resident.rows(k, i0, i1)); err != nil {
-			return err
+	feed := func(input string, values []float32, on device.View, n int) error {
+		if on.Present() {
+			s.Bind(input, on)
+			return nil
 		}
+		return s.FeedPart(input, values, n)
 	}
-	for k := range captions.Values {
-		if err := r.feedRows(fmt.Sprintf(inCaptions, k), captions.Values[k].rows(c0, c1),
-			captions.resident.rows(k, c0, c1)); err != nil {
-			return err
+	rows := func(input string, set *EncodedSet, lo, hi int) (err error) {
+		for k := 0; k < len(set.Values) && err == nil; k++ {
+			v := set.Values[k].rows(lo, hi)
+			err = feed(fmt.Sprintf(input, k), v, set.residentValues(k, lo, hi), len(v))
 		}
+		return err
+	}
+	if err := rows(inImages, images, i0, i1); err != nil {
+		return err
+	}
+	if err := rows(inCaptions, captions, c0, c1); err != nil {
+		return err
 	}
 	for k := range captions.Words {
-		v, name := &captions.Words[k], fmt.Sprintf(inWords, k)
-		if on := captions.resident.wordRows(k, c0, c1, captions.First, capacity); on.Present() {
-			s.Bind(name, on)
-		} else if err := s.FeedPart(name, v.rows(captions.First[c0], captions.First[c1]),
-			capacity*v.Width); err != nil {
+		v := &captions.Words[k]
+		if err := feed(fmt.Sprintf(inWords, k), v.rows(captions.First[c0], captions.First[c1]),
+			captions.residentWords(k, c0, c1, capacity), capacity*v.Width); err != nil {
 			return err
 		}
 	}
@@ -164,22 +153,13 @@ func (r *PairRunner) feedTile(images *EncodedSet, i0, i1 int, captions *EncodedS
 	return r.feeder.Edges(batch.Captions{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, capacity)
 }
 
-// feedRows feeds values: those on the device, if they are resident.
-func (r *PairRunner) feedRows(name string, values []float32, on device.View) error {
-	if on.Present() {
-		r.Model.Instance.Bind(name, on)
-		return nil
-	}
-	return r.Model.Instance.Feed(name, values)
-}
-
-// nodes are the scores of a tile.
+// nodes returns the scores of a tile.
 func (r *PairRunner) nodes(g *graph.Graph, key tileShape, images, captions *EncodedSet) *graph.Node {
 	im, c := r.inputs(g, key, images, captions)
 	return r.net.Pairs(g, im, c)
 }
 
-// inputs are the values of a tile.
+// inputs returns the inputs of a tile.
 func (r *PairRunner) inputs(g *graph.Graph, key tileShape, images, captions *EncodedSet) (im EncodedImages,
 	c EncodedCaptions) {
 	for k, v := range images.Values {
@@ -196,21 +176,19 @@ func (r *PairRunner) inputs(g *graph.Graph, key tileShape, images, captions *Enc
 	return im, c
 }
 
-// Attention computes how the words of caption c of a set attend to the regions of image i of a set, or with
-// WordAttender.AttendsWords the regions to the words: the weights [words of the caption, R]. A network that is not a
-// WordAttender is an error.
+// Attention returns the weights [words, R] with which the words of caption c attend to the regions of image i. Where
+// AttendsWords is true the regions attend to the words. The network must be a WordAttender.
 func (r *PairRunner) Attention(images *EncodedSet, i int, captions *EncodedSet, c int) ([]float32, error) {
 	net, ok := r.net.(WordAttender)
 	if !ok {
-		return nil, fmt.Errorf("the words of network %s attend to no regions; those of %s do",
+		return nil, fmt.Errorf("network %s does not let words attend to regions; %s do",
 			r.Model.Options.Network, strings.Join(NamesWhere(func(t Traits) bool { return t.WordAttention }), ", "))
 	}
 	words, regions := int(captions.Length[c]), r.Model.Dims.Regions
 	key := tileShape{1, 1, Bucket(words)}
-	g := r.Model.Instance.Graph()
-	e, err := r.Model.compile(g, func() *graph.Node {
+	e, err := r.Model.compile(func(g *graph.Graph) *encoder {
 		im, text := r.inputs(g, key, images, captions)
-		return net.Attention(g, im, text)
+		return results(net.Attention(g, im, text))
 	})
 	if err != nil {
 		return nil, err
@@ -225,24 +203,13 @@ func (r *PairRunner) Attention(images *EncodedSet, i int, captions *EncodedSet, 
 	return weights[:words*regions], nil
 }
 
-// AttendsWords reports whether the weights of Attention are the weights of regions over words.
+// AttendsWords reports whether Attention returns weights of the words for each region.
 func (r *PairRunner) AttendsWords() bool {
 	net, ok := r.net.(WordAttender)
 	return ok && net.AttendsWords()
 }
 
-func (r *PairRunner) compile(build func(g *graph.Graph) *pairEncoder) (e *pairEncoder, err error) {
-	g := r.Model.Instance.Graph()
-	err = graph.Build(func() error {
-		e = build(g)
-		var err error
-		e.prog, err = graph.Compile(r.Model.Instance, g, slices.Concat(e.values, e.words), nil)
-		return err
-	})
-	return e, r.Model.explain(err)
-}
-
-func (r *PairRunner) run(e *pairEncoder, feed func() error) error {
+func (r *PairRunner) run(e *encoder, feed func() error) error {
 	if r.Skip {
 		return nil
 	}

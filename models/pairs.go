@@ -5,15 +5,14 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// PairScorer is a network that looks at every pair of an image and a caption. What depends on one side alone is
-// computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the
-// three into one graph with the loss; evaluation keeps the results of the first two for a whole split and scores tiles
-// of pairs.
+// PairScorer is a network that looks at every pair of an image and a caption. Images and Words compute what depends on
+// one side alone, once per image and once per caption; Pairs computes the rest. Training puts the three into one graph
+// with the loss. Evaluation keeps the results of Images and Words for a whole split and scores tiles of pairs.
 //
-// T is the number of words of all captions. Values with a row per word are concatenated captions:
-// caption c of length L_c, in the order of the batch, has the rows o_c = Σ_{b<c} L_b to o_c + L_c. Their capacity may
-// be larger (Captions.Capacity); the rows behind T are arbitrary. Values of pairs are image by image: with w rows per
-// pair and word, the rows of image i begin at i·T.
+// T is the number of words of all captions. Values with a row per word are concatenated captions: caption c of length
+// L_c has the rows from o_c = Σ_{b<c} L_b to o_c + L_c. Their capacity may be larger (Captions.Capacity); the rows
+// after T are arbitrary. Values of pairs are image by image: with w rows per pair and word, the rows of image i begin
+// at i·T.
 type PairScorer interface {
 	Network
 	// Images encodes images.
@@ -24,12 +23,12 @@ type PairScorer interface {
 	Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node
 }
 
-// WordAttender is a PairScorer that compares a word with what it attends to among the regions.
+// WordAttender is a PairScorer whose words attend to regions, or regions to words.
 type WordAttender interface {
 	PairScorer
-	// Attention computes the weights that Pairs compares with: [capacity, B·R], for every word those of the regions of
-	// every image. They sum to 1 over the regions of an image; where AttendsWords is true the regions attend, and the
-	// weights of a region sum to 1 over the words of a caption.
+	// Attention computes the attention weights of Pairs: [capacity, B·R], for every word the weights of the regions of
+	// every image, which sum to 1 over the regions of an image. If AttendsWords is true, regions attend to words, and
+	// the weights of a region sum to 1 over the words of a caption.
 	Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node
 	AttendsWords() bool
 }
@@ -40,21 +39,21 @@ type ImageInputs struct {
 	Boxes   *graph.Node // [B, R·4], shares of width and height; nil unless Traits.Boxes
 }
 
-// EncodedImages is what Pairs reads of images: one or more values with a row per image, such as the regions [B, R·E], a
-// global vector [B, E], or the geometry of the boxes. Which ones is the network's choice; evaluation stores them all.
+// EncodedImages are the values of images that Pairs reads, with a row per image: regions [B, R·E], a global vector [B,
+// E], or the geometry of the boxes. Evaluation stores them all.
 type EncodedImages struct {
 	Values []*graph.Node // each [B, width]
 }
 
-// EncodedCaptions is what Pairs reads of captions.
+// EncodedCaptions are the values of captions that Pairs reads.
 type EncodedCaptions graph.Captions
 
-// crossPools are those ways of aggregate that device.CrossScores has.
+// crossPools are the ways of aggregate that device.CrossScores supports.
 var crossPools = map[string]device.CrossPool{"lse": device.CrossLogSumExp, "mean": device.CrossMean,
 	"max": device.CrossMaximum, "sum": device.CrossSum}
 
-// aggregate turns the similarities u of words or regions into scores, in the way of that name: mean, max, sum, lse,
-// which is ln(Σ e^(factor·u)) along the axis, or softmax, which is Σ softmax(factor·u)·u.
+// aggregate turns the similarities u of words or regions into scores along an axis. way is mean, max, sum, lse, which
+// is ln(Σ e^(factor·u)), or softmax, which is Σ softmax(factor·u)·u.
 func aggregate(g *graph.Graph, way string, factor float64, u *graph.Node, over graph.Axis) *graph.Node {
 	switch way {
 	case "mean":

@@ -13,15 +13,15 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Checkpoints of the reference repositories (train.py, save_checkpoint): a dict {epoch, model, best_rsum, opt, Eiters}
-// whose "model" is a list of state dicts, one for each part of the network, under the names this package uses too.
+// A checkpoint of a reference repository (train.py, save_checkpoint) is a dict {epoch, model, best_rsum, opt, Eiters}.
+// Its "model" is a list of state dicts, one for each part of the network, with the names of this package.
 //
-// Checkpoints of other training loops are read where there is one way to read them: state dicts under another key, in a
-// dict of parts, in a list alone, or all in one dict whose names begin with the parts. Which network they are of, and
-// which of them is which part, follows from the names and shapes of their tensors, and where two networks have the
-// same, from the options that only one of the two has. Where more than one reading is left, the file is refused.
+// Checkpoints of other training loops are read if there is only one way to read them: state dicts under another key, in
+// a dict of parts, in a list alone, or in one dict whose names begin with the parts. The names and shapes of the
+// tensors tell the network and the parts. If two networks have the same tensors, an option that only one of them has
+// decides. If several readings remain, the file is refused.
 
-// Reference is an opened checkpoint of a reference repository.
+// Reference is an open checkpoint of a reference repository.
 type Reference struct {
 	Path    string
 	options Options
@@ -30,17 +30,17 @@ type Reference struct {
 	states  []state
 	epoch   float64
 	steps   int64
-	sum     float64         // of the recalls, its "best_rsum"
-	score   float64         // their mean
-	entries *torchfile.Dict // its "opt"; nil without
-	opt     map[string]any  // all plain values that it names
+	sum     float64         // "best_rsum", the sum of the recalls
+	score   float64         // the mean of the recalls
+	entries *torchfile.Dict // "opt"; nil if it is missing
+	opt     map[string]any  // all named plain values
 	given   Given
-	told    map[string]bool // options that it holds, by their keys below model
-	assumed []string        // what it does not tell, see Assumed
+	told    map[string]bool // options in the file, by their keys below model
+	assumed []string        // see Assumed
 }
 
-// OpenReference reads a .pth or .pth.tar. Nothing in it is executed; whatever is not plain data or tensors is an error.
-// given are options in place of those in the file.
+// OpenReference reads a .pth or .pth.tar without executing anything in it. The file must hold only plain data and
+// tensors. given replaces options in the file.
 func OpenReference(path string, given Given) (*Reference, error) {
 	v, err := torchfile.Load(path)
 	if err != nil {
@@ -82,54 +82,34 @@ func (r *Reference) parse(v any) error {
 	return r.recognise(found)
 }
 
-// Batch is the batch_size of the checkpoint's options, 0 where there is none.
-func (r *Reference) Batch() int {
-	n, _ := numberOf(r.opt["batch_size"])
-	return int(n)
-}
-
-// settings are the options of the checkpoint that are plain values.
-func (r *Reference) settings() map[string]any {
-	out := map[string]any{}
-	if r.entries == nil {
-		return out
-	}
-	for k, v := range r.entries.All() {
-		if name, ok := pickle.Text(k); ok && v != nil && same(v, v) {
-			out[name] = v
-		}
-	}
-	return out
-}
-
-// format is how the reference repository of a network writes its checkpoints. The file of a network adds its own to
+// format describes the checkpoints of a network's reference repository. The file of each network adds its own to
 // formats.
 type format struct {
-	// matches reports whether the state dicts are of this network; read finds out what options and sizes its tensors
-	// tell.
+	// matches reports whether the state dicts may belong to this network.
 	matches func(r *Reference) bool
-	read    func(r *Reference) error
-	// unsupported are options of the repository that this program computes as if they were false.
+	// read sets the options and sizes that follow from the tensors.
+	read func(r *Reference) error
+	// unsupported are options of the repository that must be false.
 	unsupported []string
-	// options are those that the repository's own evaluation reads again, beside those with a tag reference.
+	// options are the options that the repository's evaluation reads, besides the options with a reference tag.
 	options func(m *Model) map[string]any
-	// recalls is how many recalls add up to its "best_rsum".
+	// recalls is the number of recalls in the sum "best_rsum".
 	recalls int
-	// prefix, where given, is put before the names of the tensors that are written.
+	// prefix is written in front of the names of tensors; nil is none.
 	prefix func(m *Model) string
 }
 
 var formats = map[string]format{}
 
-// fit is a network with the state dicts of its parts, in its order.
+// fit is a network that state dicts may belong to.
 type fit struct {
 	network, key string
-	states       []state
-	err          error // the network is not computed in this form
-	differs      error // other tensors than the network has
+	states       []state // in the order of its parts
+	err          error   // the form of the network is not supported
+	differs      error   // the tensors differ from the network's
 }
 
-// fits returns the networks that state dicts may be of.
+// fits returns the networks that state dicts may belong to.
 func (r *Reference) fits(of reading) (list []fit) {
 	for _, name := range Available() {
 		f, ok := formats[name]
@@ -148,8 +128,8 @@ func (r *Reference) fits(of reading) (list []fit) {
 	return list
 }
 
-// recognise finds out which state dicts are meant, to which network they belong, and its options and sizes. Where
-// several readings are possible none is taken.
+// recognise finds the state dicts, the network that they belong to, and its options and sizes. It returns an error if
+// several readings are possible.
 func (r *Reference) recognise(found []reading) error {
 	var all, likely, list []fit
 	for _, of := range found {
@@ -167,7 +147,7 @@ func (r *Reference) recognise(found []reading) error {
 	case len(all) == 0:
 		return r.unknown(found)
 	case len(likely) == 0:
-		list = all[:1] // Restore names what is wrong with it
+		list = all[:1] // Restore will explain the difference
 	case len(list) == 0:
 		list = likely
 	}
@@ -179,7 +159,7 @@ func (r *Reference) recognise(found []reading) error {
 		return slices.Compact(names)
 	}
 	if keys := names(list, func(f fit) string { return f.key }); len(keys) > 1 {
-		return fmt.Errorf("it holds weights of a network several times, under %s; keep one: torch.save({\"model\": "+
+		return fmt.Errorf("the file holds several sets of weights, under %s; keep one: torch.save({\"model\": "+
 			"checkpoint[%s], \"opt\": checkpoint.get(\"opt\")}, FILE)", strings.Join(keys, " and "), keys[0])
 	}
 	network := func(f fit) string { return f.network }
@@ -187,15 +167,15 @@ func (r *Reference) recognise(found []reading) error {
 		list = slices.DeleteFunc(likely, func(f fit) bool { return f.network != with[0] })
 	}
 	if fitting := names(list, network); len(fitting) > 1 {
-		return fmt.Errorf("its weights fit the networks %s, and its options do not tell which; name it with --set "+
+		return fmt.Errorf("the weights fit the networks %s, and the options do not tell which; choose one with --set "+
 			"%snetwork=%s", strings.Join(fitting, " and "), modelSection, fitting[0])
 	}
 	_, err := r.read(list[0])
 	return err
 }
 
-// read takes state dicts for the ones of a network, and finds out its options and sizes. differs tells what other
-// tensors than the tensors of the network they have.
+// read sets the options and sizes of a network from its state dicts. differs names a tensor that differs from the
+// network's.
 func (r *Reference) read(f fit) (differs, err error) {
 	r.states, r.told, r.assumed = f.states, map[string]bool{}, nil
 	r.options = DefaultOptions()
@@ -211,7 +191,7 @@ func (r *Reference) read(f fit) (differs, err error) {
 		if v := r.opt[name]; v != nil {
 			if set, ok := truthOf(v); set || !ok {
 				return nil, fmt.Errorf("a %s checkpoint with the option %s, which is not supported; the published "+
-					"models are without", title, name)
+					"models do not set it", title, name)
 			}
 		}
 	}
@@ -232,15 +212,15 @@ func (r *Reference) read(f fit) (differs, err error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(n.Params(), func(p *nn.Param) bool { return trainingOnly(n, p.Name) }) {
-		return nil, fmt.Errorf("options given for a %s checkpoint add a part that serves training only, which it does "+
-			"not hold; leave them out", title)
+		return nil, fmt.Errorf("options given for a %s checkpoint add a part that serves training only, which the "+
+			"file does not hold; leave them out", title)
 	}
 	r.parts, r.score = n.Parts(), r.sum/float64(formats[f.network].recalls)
 	return r.differs(n), nil
 }
 
-// differs returns an error for the first parameter of a network that is not there with its shape, except for those that
-// serve training only, which no reference stores, and for tensors that the network lacks.
+// differs returns an error for the first parameter of a network that the file lacks or holds with another shape, and
+// for tensors that the network lacks. Parameters that serve training only are not compared: no reference stores them.
 func (r *Reference) differs(n Network) error {
 	left := make([]state, len(r.states))
 	for i, s := range r.states {
@@ -273,9 +253,9 @@ func (r *Reference) differs(n Network) error {
 	return nil
 }
 
-// readOptions sets the options of the network from the options of the checkpoint. An option has the value that its
-// entry denotes, of whatever type the entry is: numbers and truth values also as text, as NumPy scalars and as tensors
-// of one element. What is missing or denotes no such value stays as it is and is noted, for Assumed.
+// readOptions sets the options of the network from the options of the checkpoint. Numbers and truth values may also be
+// text, NumPy scalars or tensors of one element. An option that is missing or cannot be read keeps its default, which
+// Assumed names.
 func (r *Reference) readOptions() error {
 	for x, ref := range r.options.referenced() {
 		found, there := r.opt[ref.name]
@@ -300,12 +280,12 @@ func (r *Reference) readOptions() error {
 	return nil
 }
 
-// assume notes a fault of the checkpoint, and the value that an option has for that reason.
+// assume records the value that is assumed for an option because of a fault of the checkpoint.
 func (r *Reference) assume(fault, key string, value any) {
 	r.assumed = append(r.assumed, fmt.Sprintf("%s, so %s%s is taken to be %v", fault, modelSection, key, value))
 }
 
-// readOwn sets the options that ownEntry holds.
+// readOwn sets the options in ownEntry.
 func (r *Reference) readOwn() error {
 	stored := dictOf(r.opt[ownEntry])
 	if stored == nil {
@@ -330,7 +310,7 @@ func (r *Reference) readOwn() error {
 	return nil
 }
 
-// unknown is the error of state dicts that belong to no network.
+// unknown is the error for state dicts that belong to no network.
 func (r *Reference) unknown(found []reading) error {
 	states := found[0].states
 	var names []string
@@ -350,7 +330,7 @@ func (r *Reference) unknown(found []reading) error {
 		len(states), strings.Join(names, ", "), which, savedState)
 }
 
-// oneLayer refuses a recurrence of several layers, which the references' option --num_layers makes.
+// oneLayer returns an error if a GRU has several layers (the references' option --num_layers).
 func (r *Reference) oneLayer() error {
 	for part, state := range r.states {
 		for name := range state {
@@ -369,62 +349,20 @@ func (r *Reference) oneLayer() error {
 	return nil
 }
 
+// The usual sizes, which are assumed if a checkpoint holds their product, or nothing that depends on the regions.
+const usualRegions, usualFeature = 36, 2048
+
+// readSizes sets the text encoder, a GRU or BiGRU, and the sizes that follow from the image layer and the word vectors.
+func (r *Reference) readSizes(encoder string) {
+	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
+	if fc == nil {
+		fc = r.states[0]["fc.weight_v"]
+	}
+	r.options.TextEncoder, r.options.EmbedDim, r.options.WordDim = encoder, fc.Shape[0], embed.Shape[1]
+	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
+}
+
 func (r *Reference) has(part int, name string, dims int) bool {
 	t := r.states[part][name]
 	return t != nil && len(t.Shape) == dims
-}
-
-// Network implements Weights.
-func (r *Reference) Network() Options { return r.options }
-
-// Sizes implements Weights. The file knows only the product of regions and feature size.
-func (r *Reference) Sizes() Dims { return r.dims }
-
-// VocabularyHash implements Weights: the references' checkpoints do not know their vocabulary.
-func (r *Reference) VocabularyHash() string { return "" }
-
-// Learned implements Weights: no reference has a loss with parameters.
-func (r *Reference) Learned() []*nn.Param { return nil }
-
-// Progress implements Weights.
-func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.steps, r.score }
-
-// Describe implements Weights.
-func (r *Reference) Describe() string {
-	return fmt.Sprintf("%s: %s of a reference repository after epoch %g, validation score %.1f", r.Path,
-		r.options.Network, r.epoch, r.score)
-}
-
-// Assumed implements Weights.
-func (r *Reference) Assumed() string {
-	if len(r.assumed) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s: %s; give others with --set KEY=VALUE, which 'vsetrain import' records", r.Path,
-		strings.Join(r.assumed, "; "))
-}
-
-// File implements Weights.
-func (r *Reference) File() string { return r.Path }
-
-// Close implements Weights.
-func (r *Reference) Close() error { return nil }
-
-// Restore implements Weights.
-func (r *Reference) Restore(m *Model) error {
-	if err := r.differs(m.Network); err != nil {
-		return fmt.Errorf("%s: %w", r.Path, err)
-	}
-	for _, p := range m.Network.Params() {
-		if trainingOnly(m.Network, p.Name) {
-			continue
-		}
-		part, name, _ := strings.Cut(p.Name, ".")
-		values, err := r.states[slices.Index(r.parts, part)][name].Float64s()
-		if err != nil {
-			return fmt.Errorf("%s: tensor %s: %w", r.Path, name, err)
-		}
-		m.Instance.Dev.UploadDoubles(m.Instance.Params.Value(p.Name), values)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -17,20 +16,20 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// referenceTag is the tag of an option of a network that a checkpoint of a reference repository holds: its name there,
-// "cross_attn", and where the values differ both of each, "agg_func=LogSumExp:lse,Mean:mean". With + in front it may be
-// missing: the repository has no such option, or it serves training only.
+// referenceTag is the tag of an option that a checkpoint of a reference repository holds. It is the option's name there
+// ("cross_attn"), with pairs of values if they differ ("agg_func=LogSumExp:lse,Mean:mean"). After a + the option may be
+// missing: the repository does not have it, or it serves training only.
 const referenceTag = "reference"
 
-// ownEntry is the entry of a checkpoint's options that holds what the repository has no option for, by the keys of the
-// configuration. The repositories do not look at it.
+// ownEntry is the entry of a checkpoint's options for options that the repository does not have, by their keys in the
+// configuration. The repositories ignore it.
 const ownEntry = "vsetrain"
 
 // modelSection is the section of the configuration that holds Options.
 const modelSection = "model."
 
-// Given are options of a network that a person gives in place of the options of a checkpoint, by their keys below
-// model, such as "scan.lambda". A value has the type of the option.
+// Given are options that replace the options of a checkpoint, by their keys below model, such as "scan.lambda". A value
+// has the type of the option.
 type Given map[string]any
 
 // option is a leaf of Options.
@@ -40,7 +39,7 @@ type option struct {
 	value reflect.Value
 }
 
-// each visits all options of a network, the options of other networks too.
+// each visits all options, also of other networks.
 func (o *Options) each() iter.Seq[option] {
 	return func(yield func(option) bool) { eachOf("", reflect.ValueOf(o).Elem(), yield) }
 }
@@ -62,7 +61,7 @@ func eachOf(prefix string, section reflect.Value, yield func(option) bool) bool 
 	return true
 }
 
-// concerns reports whether an option is one of the network: of no section of another network, or of another encoder.
+// concerns reports whether the network has an option: other networks and text encoders have sections of their own.
 func (o *Options) concerns(key string) bool {
 	section, _, nested := strings.Cut(key, ".")
 	if bert := o.TextEncoder == TextBert; section == TextBert || strings.HasPrefix(key, "word_") {
@@ -71,7 +70,7 @@ func (o *Options) concerns(key string) bool {
 	return !nested || section == o.Traits().Section
 }
 
-// referenced visits the options that a checkpoint of the network's repository holds.
+// referenced visits the options with a reference tag.
 func (o *Options) referenced() iter.Seq2[option, reference] {
 	return func(yield func(option, reference) bool) {
 		for x := range o.each() {
@@ -83,14 +82,14 @@ func (o *Options) referenced() iter.Seq2[option, reference] {
 	}
 }
 
-// reference is how a repository calls an option, and the values of text: theirs and ours.
+// reference is the name of an option in a repository, and the values of text in the repository and here.
 type reference struct {
 	name   string
 	may    bool // be missing
 	values [][2]string
 }
 
-// parseReferenceTag reads the tag of an option of text with the values enum, or of another one.
+// parseReferenceTag parses a reference tag. enum are the values of an option of text.
 func parseReferenceTag(tag string, enum []string) (r reference) {
 	name, list, _ := strings.Cut(tag, "=")
 	r.name, r.may = strings.CutPrefix(name, "+")
@@ -99,14 +98,16 @@ func parseReferenceTag(tag string, enum []string) (r reference) {
 			r.values = append(r.values, [2]string{theirs, ours})
 		}
 	}
-	for i := 0; list == "" && i < len(enum); i++ {
-		r.values = append(r.values, [2]string{enum[i], enum[i]})
+	if list == "" {
+		for _, v := range enum {
+			r.values = append(r.values, [2]string{v, v})
+		}
 	}
 	return r
 }
 
-// take sets an option to what a plain value denotes; false where it denotes nothing of the option's type. A name that
-// the option does not have is an error.
+// take sets an option to a plain value. It returns false if the value is not one of the option's type, and an error if
+// it is text that the option does not have.
 func (ref *reference) take(v reflect.Value, x any) (bool, error) {
 	text, isText := x.(string)
 	text = strings.TrimSpace(text)
@@ -137,7 +138,7 @@ func (ref *reference) take(v reflect.Value, x any) (bool, error) {
 	return true, nil
 }
 
-// numberOf returns the number that a plain value denotes.
+// numberOf returns a plain value as a number.
 func numberOf(x any) (float64, bool) {
 	switch n := x.(type) {
 	case int64:
@@ -151,7 +152,7 @@ func numberOf(x any) (float64, bool) {
 	return 0, false
 }
 
-// truthOf returns the truth value that a plain value denotes.
+// truthOf returns a plain value as a truth value.
 func truthOf(x any) (value, ok bool) {
 	if b, ok := x.(bool); ok {
 		return b, true
@@ -169,7 +170,7 @@ func truthOf(x any) (value, ok bool) {
 	return false, false
 }
 
-// shown is a value of a checkpoint in a message.
+// shown formats a value of a checkpoint for a message.
 func shown(x any) string {
 	switch v := x.(type) {
 	case string:
@@ -182,10 +183,10 @@ func shown(x any) string {
 	return "a " + pickle.TypeName(x)
 }
 
-// several stands for values that contradict each other.
+// several stands for different values under one name.
 type several struct{}
 
-// writeOptions puts the options of a network among the options of its repository.
+// writeOptions adds the options of a network to the options of its repository.
 func writeOptions(to map[string]any, o Options) {
 	for x, ref := range o.referenced() {
 		to[ref.name] = x.value.Interface()
@@ -199,8 +200,8 @@ func writeOptions(to map[string]any, o Options) {
 	}
 }
 
-// differing returns the options of the network that are not the same, by their keys in the configuration, with their
-// values in o. Where a training began (json:"-") is not an option of weights.
+// differing returns the options of the network that differ from other options, by their keys in the configuration, with
+// their values in o. Options that only begin a training (json:"-") are not compared.
 func (o Options) differing(from Options) map[string]any {
 	out, other := map[string]any{}, map[string]any{}
 	for x := range from.each() {
@@ -214,14 +215,13 @@ func (o Options) differing(from Options) map[string]any {
 	return out
 }
 
-// stored are the options of a network as the file of a repository can have them: without a branch that serves training
-// only.
+// stored returns the options without a branch that serves training only, which no repository stores.
 func (o Options) stored() Options {
 	o.VSRN.Caption = false
 	return o
 }
 
-// GivenBy are all options of a network, in place of whatever the file of a repository says.
+// GivenBy returns all options of a network, to replace all options in the file of a repository.
 func GivenBy(o Options) Given {
 	g := Given{}
 	o = o.stored()
@@ -231,7 +231,7 @@ func GivenBy(o Options) Given {
 	return g
 }
 
-// apply sets the options that are given.
+// apply sets the given options.
 func (g Given) apply(o *Options) {
 	for x := range o.each() {
 		if v, ok := g[x.key]; ok {
@@ -240,11 +240,11 @@ func (g Given) apply(o *Options) {
 	}
 }
 
-// written is a value as Python's repr writes it: in quotes, or as a NumPy scalar or tensor.
+// written matches a value as Python's repr writes it: in quotes, or as a NumPy scalar or tensor.
 var written = regexp.MustCompile(`^(?:['"](.*)['"]|(?:np\.|numpy\.)?\w+\(([^(),]*)(?:,.*)?\))$`)
 
-// plain returns the number, text or truth value that a value of a checkpoint is, or nil for None; anything else as it
-// is.
+// plain returns a value of a checkpoint as a number, text or truth value, or nil for None. Other values stay as they
+// are.
 func plain(x any) any {
 	switch v := x.(type) {
 	case int:
@@ -266,7 +266,7 @@ func plain(x any) any {
 			return plain(s)
 		}
 	case *pickle.Object:
-		for _, value := range []string{"_val", "val"} { // of a node of OmegaConf, today and in its version 1
+		for _, value := range []string{"_val", "val"} { // of a node of OmegaConf, in version 2 and in version 1
 			if inner, ok := v.Attrs.Get(value); ok && strings.HasPrefix(v.Class, "omegaconf.") {
 				return plain(inner)
 			}
@@ -289,7 +289,7 @@ func plain(x any) any {
 	return x
 }
 
-// dictOf returns the named values of a dict or an object, or of its text as JSON; nil where there are none.
+// dictOf returns the named values of a dict, an object, a list of pairs or JSON text; nil for other values.
 func dictOf(v any) *pickle.Dict {
 	var m map[string]any
 	switch d := v.(type) {
@@ -324,8 +324,8 @@ func dictOf(v any) *pickle.Dict {
 	return d
 }
 
-// named adds the plain values, and ownEntry, that are named in a dict and in dicts and objects inside of it, where the
-// name is new: of several of one name those nearest to the top, which must be equal.
+// named adds the plain values and ownEntry of a dict, and of dicts and objects inside it, under names that out does not
+// have. The values nearest to the top count; if they differ, the name has the value several.
 func named(out map[string]any, top *pickle.Dict) {
 	if top == nil {
 		return
@@ -361,7 +361,7 @@ func named(out map[string]any, top *pickle.Dict) {
 	}
 }
 
-// same reports whether two plain values are equal; other values are not.
+// same reports whether two values are plain and equal.
 func same(x, y any) bool {
 	switch x.(type) {
 	case nil, bool, int64, float64, string:
@@ -370,7 +370,7 @@ func same(x, y any) bool {
 	return false
 }
 
-// evidence returns the evidence of some networks for which a checkpoint has an option that the others do not have.
+// evidence returns the networks of which a checkpoint has an option that the others lack.
 func evidence(opt map[string]any, networks []string) (with []string) {
 	owners := map[string][]string{}
 	for _, name := range networks {
@@ -385,6 +385,6 @@ func evidence(opt map[string]any, networks []string) (with []string) {
 			with = append(with, of[0])
 		}
 	}
-	slices.SortFunc(with, cmp.Compare[string])
+	slices.Sort(with)
 	return slices.Compact(with)
 }

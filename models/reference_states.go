@@ -11,18 +11,18 @@ import (
 	"vsetrain/internal/files/torchfile"
 )
 
-// State dicts in a checkpoint of PyTorch: where they are, and for which parts of a network they may be taken.
+// This file finds the state dicts in a checkpoint of PyTorch, and the parts of a network that they may be.
 
 // state is a state dict: tensors by name.
 type state map[string]*torchfile.Tensor
 
-// reading is a way to take values of a checkpoint for the weights of a network.
+// reading is one way to read the weights of a network from a checkpoint.
 type reading struct {
-	key    string // where they are
+	key    string // of the state dicts
 	states []state
 }
 
-// readings finds the state dicts of a checkpoint: what is under "model", or else all that may be meant. rest is the
+// readings finds the state dicts of a checkpoint under "model", or otherwise all that may be the weights. rest is the
 // checkpoint without them.
 func readings(v any) (list []reading, rest *torchfile.Dict, err error) {
 	top, isDict := v.(*torchfile.Dict)
@@ -71,12 +71,12 @@ func readings(v any) (list []reading, rest *torchfile.Dict, err error) {
 	return list, rest, nil
 }
 
-// savedState says how to make a file that can be read.
+// savedState explains how to write a file that can be read.
 const savedState = "write one in Python: torch.save({\"model\": [part.state_dict() for part in parts], " +
 	"\"opt\": vars(opt)}, FILE)"
 
-// statesOf returns the state dicts that a value holds: in a list, in a dict by parts, or as one. A value without state
-// dicts has none, and one that begins with tensors and goes on with something else is an error.
+// statesOf returns the state dicts in a value: a list, a dict of parts, or a single state dict. Other values have none.
+// A state dict with anything but tensors is an error.
 func statesOf(v any) (states []state, err error) {
 	items, ok := pickle.Items(v)
 	if d, isDict := v.(*torchfile.Dict); isDict {
@@ -126,8 +126,7 @@ func statesOf(v any) (states []state, err error) {
 			}
 			owners[bare] = name
 			if !strings.HasSuffix(bare, ".num_batches_tracked") && !strings.HasSuffix(bare, ".position_ids") {
-				// a counter of PyTorch's batch norms, and the numbers from 0 on in some versions of BERT: without
-				// effect
+				// the step counter of a batch norm, and 0, 1, 2, … in some versions of BERT, have no effect
 				s[bare] = t
 			}
 			empty = false
@@ -140,24 +139,24 @@ func statesOf(v any) (states []state, err error) {
 	return states, nil
 }
 
-// isExtra reports whether an entry of a state dict is what a module keeps beside its tensors (get_extra_state).
+// isExtra reports whether an entry of a state dict is a module's extra state (get_extra_state).
 func isExtra(key, value any) bool {
 	name, _ := pickle.Text(key)
 	_, isTensor := value.(*torchfile.Tensor)
 	return !isTensor && strings.HasSuffix(name, "_extra_state")
 }
 
-// wrappers are the names that PyTorch gives a module inside of one that adds something to it: data parallelism,
-// torch.compile, Lightning's Fabric, FSDP, and checkpoints of activations.
+// wrappers are the names that PyTorch gives a module inside a wrapper: data parallelism, torch.compile, Lightning's
+// Fabric, FSDP, and activation checkpointing.
 var wrappers = []string{"module", "_orig_mod", "_forward_module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 
-// unwrapped is the name of a tensor without the wrappers of its modules, in whatever order and depth they are.
+// unwrapped returns the name of a tensor without wrappers.
 func unwrapped(name string) string {
 	parts := slices.DeleteFunc(strings.Split(name, "."), func(p string) bool { return slices.Contains(wrappers, p) })
 	return strings.Join(parts, ".")
 }
 
-// keysOf describes what a dict holds in place of weights.
+// keysOf lists the keys of a dict for a message.
 func keysOf(top *torchfile.Dict) string {
 	var keys []string
 	for k := range top.All() {
@@ -177,8 +176,8 @@ func keysOf(top *torchfile.Dict) string {
 	return "a dict with the keys " + strings.Join(keys, ", ")
 }
 
-// arrangements visits the ways to take state dicts for the parts of a network: in any order, with empty parts, with
-// names that all begin alike without this beginning, and one of several parts cut into these.
+// arrangements visits the ways in which state dicts may be the parts of a network: in any order, with empty parts
+// added, without a common prefix of all names, and with a single state dict cut into parts.
 func arrangements(given []state) iter.Seq[[]state] {
 	const mostParts, deepest = 4, 3
 	return func(yield func([]state) bool) {
@@ -203,7 +202,7 @@ func arrangements(given []state) iter.Seq[[]state] {
 	}
 }
 
-// orders visits a list in all orders of its elements from the i-th on, as it is first.
+// orders visits a list in all orders of its elements from i on, beginning with its own order.
 func orders(list []state, i int, yield func([]state) bool) bool {
 	if i == len(list) {
 		return yield(slices.Clone(list))
@@ -219,8 +218,7 @@ func orders(list []state, i int, yield func([]state) bool) bool {
 	return true
 }
 
-// below returns the state dict without the first modules of its names, depth of them, where all names begin with the
-// same; as it is otherwise.
+// below removes up to depth modules from the front of all names, as long as all names begin with the same module.
 func (s state) below(depth int) state {
 	for range depth {
 		parts := s.parts()
@@ -232,7 +230,7 @@ func (s state) below(depth int) state {
 	return s
 }
 
-// parts cuts a state dict by the first module of the names, in the order of these; nil where a name has none.
+// parts cuts a state dict by the first module of the names, in their order. It returns nil if a name has no module.
 func (s state) parts() (list []state) {
 	by := map[string]state{}
 	for name, t := range s {

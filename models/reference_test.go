@@ -48,8 +48,26 @@ func smallModel(t *testing.T, o Options) *Model {
 func exported(t *testing.T, m *Model, namespace bool) (path string, top *torchfile.Dict) {
 	t.Helper()
 	path = filepath.Join(try.MemoryDir(t), "a.pth")
-	try.Do(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{Namespace: namespace}))
+	from := &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}}
+	try.Do(t, ExportReference(path, m, from, ExportOptions{Namespace: namespace}))
 	return path, try.Get(torchfile.Load(path))(t).(*torchfile.Dict)
+}
+
+// dictCopy is a copy of a dict, of which every entry is changed by a function.
+func dictCopy(d *torchfile.Dict, entry func(k, v any) (any, any)) *torchfile.Dict {
+	out := &torchfile.Dict{Ordered: d.Ordered}
+	for k, v := range d.All() {
+		out.Set(entry(k, v))
+	}
+	return out
+}
+
+func asIs(k, v any) (any, any) { return k, v }
+
+// dictEntry is an entry of a dict.
+func dictEntry[T any](d *torchfile.Dict, key string) T {
+	v, _ := d.Get(key)
+	return v.(T)
 }
 
 // saved writes a file of torch.save and opens it.
@@ -71,35 +89,37 @@ func restored(t *testing.T, w Weights) *Model {
 // fixedScores are the scores of three images with four captions.
 func fixedScores(t *testing.T, m *Model) []float32 {
 	t.Helper()
-	const n = 3
-	lengths := []int32{9, 5, 3, 2}
-	r := philox.NewKey(1, "scores").Stream(0)
-	im := batch.Images{N: n, Features: make([]float32, n*smallDims.Regions*smallDims.Feature)}
-	for i := range im.Features {
-		im.Features[i] = float32(r.Norm())
-	}
-	boxes := make([]float32, n*smallDims.Regions*4)
-	for i := range boxes {
-		boxes[i] = float32(r.Float64())
-	}
-	var c batch.Captions
+	im, c := drawn("scores", smallDims, 3, 9, 5, 3, 2)
 	edges := batch.Captions{EdgeStart: []int32{0}}
-	for _, l := range lengths {
-		words := make([]int32, l)
-		for i := range words {
-			words[i] = int32(4 + r.IntN(smallDims.Vocab-4))
-		}
-		c.Add(words)
+	for _, l := range c.Lengths {
 		edges.Edges = append(edges.Edges, 0, l-1)
 		edges.EdgeStart = append(edges.EdgeStart, int32(len(edges.Edges)/2))
 	}
 	if m.Options.Traits().ReadsEdges {
 		c.Edges, c.EdgeStart = edges.Edges, edges.EdgeStart
 	}
-	if m.Options.Traits().Boxes {
-		im.Boxes = boxes
-	}
 	return scoresOf(t, m, im, c)
+}
+
+// drawn are n images and captions of the given lengths.
+func drawn(purpose string, d Dims, n int, lengths ...int) (batch.Images, batch.Captions) {
+	r := philox.NewKey(1, purpose).Stream(0)
+	im := batch.Images{N: n, Features: make([]float32, n*d.Regions*d.Feature)}
+	for i := range im.Features {
+		im.Features[i] = float32(r.Norm())
+	}
+	for range n * d.Regions * 4 {
+		im.Boxes = append(im.Boxes, float32(r.Float64()))
+	}
+	var c batch.Captions
+	for _, l := range lengths {
+		words := make([]int32, l)
+		for i := range words {
+			words[i] = int32(r.IntN(d.Vocab))
+		}
+		c.Add(words)
+	}
+	return im, c
 }
 
 // others are values that an option may have in place of its own.
@@ -190,6 +210,9 @@ func TestEveryOptionTravels(t *testing.T) {
 			if a := w.Assumed(); a != "" {
 				t.Errorf("%s: %s", o.Network, a)
 			}
+			if e, s, score := w.Progress(); e != 3 || s != 70 || score != 50 {
+				t.Errorf("%s: progress %v %v %v", o.Network, e, s, score)
+			}
 			if got, want := fixedScores(t, restored(t, w)), fixedScores(t, m); !slices.Equal(got, want) {
 				t.Errorf("%s, %s: scores %v, want %v (%v)", o.Network, o.TextEncoder, got, want, o.differing(base))
 			}
@@ -249,10 +272,8 @@ func wrap(r *rand.Rand, opt *torchfile.Dict) any {
 	case 1:
 		return object("argparse.Namespace", opt)
 	case 2:
-		d := &torchfile.Dict{Ordered: true}
-		for k, v := range opt.All() {
-			d.Set(k, v)
-		}
+		d := dictCopy(opt, asIs)
+		d.Ordered = true
 		return d
 	case 3:
 		return object("easydict.EasyDict", opt)
@@ -297,11 +318,7 @@ func TestOptionsOfOtherTypes(t *testing.T) {
 		_, top := exported(t, smallModel(t, base), false)
 		for range 6 {
 			want := base
-			entries, _ := top.Get("opt")
-			opt := &torchfile.Dict{}
-			for k, v := range entries.(*torchfile.Dict).All() {
-				opt.Set(k, v)
-			}
+			opt := dictCopy(dictEntry[*torchfile.Dict](top, "opt"), asIs)
 			for x, ref := range base.referenced() {
 				list := changed(want, x.key)
 				if tensorDecides := x.key == "chan.heads"; len(list) > 0 && !tensorDecides {
@@ -315,10 +332,7 @@ func TestOptionsOfOtherTypes(t *testing.T) {
 					}
 				}
 			}
-			file := &torchfile.Dict{}
-			for k, v := range top.All() {
-				file.Set(k, v)
-			}
+			file := dictCopy(top, asIs)
 			file.Set("opt", wrap(r, opt))
 			if r.IntN(4) == 0 {
 				file.Set("opt", nil)
@@ -340,29 +354,22 @@ func TestOptionsOfOtherTypes(t *testing.T) {
 func TestOptionsThatAreNotTold(t *testing.T) {
 	for _, base := range smallNetworks() {
 		_, top := exported(t, smallModel(t, base), false)
-		entries, _ := top.Get("opt")
+		entries := dictEntry[*torchfile.Dict](top, "opt")
 		for x, ref := range base.referenced() {
 			if ref.may {
 				continue
 			}
 			for _, fault := range []any{"missing", nil, "None", &torchfile.List{Items: []any{1.0, 2.0}}, "a lot of"} {
-				opt := &torchfile.Dict{}
-				for k, v := range entries.(*torchfile.Dict).All() {
-					opt.Set(k, v)
-				}
-				opt.Set(ref.name, fault)
-				if fault == "missing" {
-					opt = &torchfile.Dict{}
-					for k, v := range entries.(*torchfile.Dict).All() {
-						if k != ref.name {
-							opt.Set(k, v)
-						}
+				opt := dictCopy(entries, func(k, v any) (any, any) {
+					switch {
+					case k != ref.name:
+						return k, v
+					case fault == "missing":
+						return "another", v
 					}
-				}
-				file := &torchfile.Dict{}
-				for k, v := range top.All() {
-					file.Set(k, v)
-				}
+					return k, fault
+				})
+				file := dictCopy(top, asIs)
 				file.Set("opt", opt)
 				w := &Reference{}
 				err := w.parse(file)
@@ -400,7 +407,7 @@ func TestWeightsThatFitTwoNetworks(t *testing.T) {
 		}
 		m := smallModel(t, o)
 		_, top := exported(t, m, false)
-		list, _ := top.Get("model")
+		list := dictEntry[*torchfile.List](top, "model")
 		for _, v := range []any{list, map[string]any{"model": list}, map[string]any{"model": list,
 			"opt": map[string]any{"margin": 0.2, "no_imgnorm": false}}} {
 			_, err := saved(t, v, nil)
@@ -425,8 +432,7 @@ func TestWeightsThatFitTwoNetworks(t *testing.T) {
 	for i := range 3 {
 		d := &torchfile.Dict{}
 		for _, from := range []*torchfile.Dict{sgr, saf} {
-			list, _ := from.Get("model")
-			for k, v := range list.(*torchfile.List).Items[i].(*torchfile.Dict).All() {
+			for k, v := range dictEntry[*torchfile.List](from, "model").Items[i].(*torchfile.Dict).All() {
 				d.Set(k, v)
 			}
 		}
@@ -437,8 +443,7 @@ func TestWeightsThatFitTwoNetworks(t *testing.T) {
 			t.Error("a file with both modules of SGRAF was read as one of them")
 		}
 	}
-	a, _ := saf.Get("model")
-	b, _ := sgr.Get("model")
+	a, b := dictEntry[any](saf, "model"), dictEntry[any](sgr, "model")
 	_, err := saved(t, map[string]any{"model_A": a, "model_B": b}, nil)
 	try.Fails(t, err, `"model_A"`, `"model_B"`, "torch.save")
 }
@@ -458,15 +463,12 @@ func TestFormsOfOtherTrainingLoops(t *testing.T) {
 		m := smallModel(t, o)
 		want := fixedScores(t, m)
 		_, top := exported(t, m, false)
-		list, _ := top.Get("model")
-		opt, _ := top.Get("opt")
+		list, opt := dictEntry[*torchfile.List](top, "model"), dictEntry[any](top, "opt")
 		for range 4 {
 			var states []any
-			for _, v := range list.(*torchfile.List).Items {
-				d := &torchfile.Dict{Ordered: r.IntN(2) == 0}
-				for k, x := range v.(*torchfile.Dict).All() {
-					d.Set(wrapped(k.(string)), x)
-				}
+			for _, v := range list.Items {
+				d := dictCopy(v.(*torchfile.Dict), func(k, x any) (any, any) { return wrapped(k.(string)), x })
+				d.Ordered = r.IntN(2) == 0
 				if r.IntN(3) == 0 {
 					d.Set(wrapped("_extra_state"), map[string]any{"lr": 0.1})
 				}
@@ -492,10 +494,7 @@ func TestFormsOfOtherTrainingLoops(t *testing.T) {
 			separate["opt"] = opt
 			forms = append(forms, separate)
 			if o.Network != VSEPP && o.Network != SCAN {
-				flat := &torchfile.Dict{}
-				for k, x := range merged.All() {
-					flat.Set(k, x)
-				}
+				flat := dictCopy(merged, asIs)
 				flat.Set("epoch", 3)
 				forms = append(forms, merged, states, parts, flat)
 			}

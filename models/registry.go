@@ -9,17 +9,15 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// entry is what the file of a network registers.
+// entry is the registration of a network, by its file.
 type entry struct {
-	build    builder
-	defaults func(o *Options) // sets the network's own options; may be nil
+	build    func(o Options, d Dims) (Network, error)
+	defaults func(o *Options) // sets the options of the network; may be nil
 	traits   func(o *Options) Traits
-	check    func(o *Options) *options.Error // of the network's own options; may be nil
+	check    func(o *Options) *options.Error // checks the options of the network; may be nil
 }
 
-type builder func(o Options, d Dims) (Network, error)
-
-// registry maps the configuration's names to networks; a network's file adds itself in init.
+// registry holds the networks by their names in the configuration. The file of a network adds it in init.
 var registry = map[string]entry{}
 
 // newNetwork builds the network that the options name.
@@ -60,15 +58,9 @@ func published(name string) Traits {
 	return o.Traits()
 }
 
-// NamesWhere returns the names of the networks whose traits, with the published options, are as asked for, in their
-// order.
+// NamesWhere returns the names of the networks whose traits, with the published options, satisfy is, in their order.
 func NamesWhere(is func(Traits) bool) (names []string) {
-	order := map[string]int{}
-	for _, name := range Available() {
-		if t := published(name); is(t) {
-			names, order[name] = append(names, name), t.Order
-		}
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return order[a] - order[b] })
+	names = slices.DeleteFunc(Available(), func(name string) bool { return !is(published(name)) })
+	slices.SortStableFunc(names, func(a, b string) int { return published(a).Order - published(b).Order })
 	return names
 }

@@ -9,10 +9,10 @@ package models
 //	         a_jk = q_j·s_k    w_j = softmax_k(λ n(a)_jk)    r_j = cos(q_j, Σ_k w_jk s_k)
 //	score    ln(Σ_j e^(λ' r_j))/λ', or the mean, the sum or the maximum of the r_j
 //
-// with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) of slope 0.1 divided by its norm, as published,
-// or the form that SCANOptions.Norm names. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the
-// sources its product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ. Regions that an image lacks take part
-// in nothing.
+// with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) with slope 0.1 divided by its norm, as
+// published, or the form that SCANOptions.Norm names. The context Σ_k w_jk s_k is not formed: its product with q_j is
+// Σ_k w_jk a_jk, and its squared norm is w_j G w_jᵀ with the Gram matrix G of the sources. Padding of regions is
+// masked.
 
 import (
 	"vsetrain/internal/compute/device"
@@ -33,7 +33,7 @@ func init() {
 	}}
 }
 
-// SCANOptions are the choices of SCAN.
+// SCANOptions are the options of SCAN.
 type SCANOptions struct {
 	Attention string  `yaml:"attention" enum:"t2i|i2t" doc:"t2i: words attend to regions; i2t: regions to words" reference:"cross_attn"`
 	Aggregate string  `yaml:"aggregate" enum:"lse|mean|max|sum" doc:"how the similarities of words or regions become a score" reference:"agg_func=LogSumExp:lse,Mean:mean,Max:max,Sum:sum"`
@@ -49,6 +49,7 @@ type SCANOptions struct {
 const scanEps = 1e-8
 
 type scan struct {
+	collected
 	opt   SCANOptions
 	dims  Dims
 	embed int
@@ -57,7 +58,6 @@ type scan struct {
 		Norm *nn.ScalarWeightNorm `param:"fc"`
 	} `param:"img"`
 	Text   wordEncoder `param:"txt"`
-	params []*nn.Param
 	padded paddedRegions
 }
 
@@ -69,15 +69,11 @@ func newSCAN(o Options, d Dims) (Network, error) {
 		fc := nn.NewXavierLinear(d.Feature, o.EmbedDim)
 		n.Image.FC = &fc
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	return n, nil
 }
 
-func (n *scan) Params() []*nn.Param { return n.params }
-func (n *scan) Parts() []string     { return []string{"img", "txt"} }
-
-// Images encodes regions: v [B, R·E], and where images have different numbers of them the mask [B, R] of those that are
-// there.
+// Images encodes regions: v [B, R·E], and if images have different numbers of regions the mask [B, R].
 func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b := graph.Dim(in.Regions, 0)
 	x := g.Reshape(in.Regions, b*n.dims.Regions, n.dims.Feature)
@@ -110,7 +106,7 @@ func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
 }
 
-// Pairs scores all pairs; with the published norms as a kernel, since their exponentials need no shift.
+// Pairs scores all pairs. The published norms are one kernel, because their exponentials need no shift.
 func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	o, leaky := &n.opt, n.opt.Norm == "clipped_l2norm"
 	softmax := o.Norm == "softmax" && !o.NoImgNorm && !o.NoTxtNorm
@@ -123,8 +119,8 @@ func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCapti
 	return s
 }
 
-// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:
-// [B, C]. Products of words and regions have a row per word, and in it R values for each image.
+// pairs scores images (v [B, R·E] and perhaps the mask [B, R]) with captions (words [capacity, E] and lengths [C]):
+// [B, C]. Products of words and regions have a row per word with R values for each image.
 func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
 	words, lengths := captions[0], captions[1]
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
@@ -145,8 +141,8 @@ func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node
 	return g.SwapAxes(aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, s, graph.AlongSegments(lengths)))
 }
 
-// weights computes the products of words [capacity, E] and regions [B·R, E], and the attention that comes of them:
-// [capacity, B·R] each. masks is empty, or the mask [B, R] alone.
+// weights computes the products of words [capacity, E] and regions [B·R, E] and the attention weights: [capacity, B·R]
+// each. masks is empty, or the mask [B, R] alone.
 func (n *scan) weights(g *graph.Graph, v, words, lengths *graph.Node, masks []*graph.Node) (a, w *graph.Node) {
 	a = g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
 	queries, sources := graph.AlongSegments(lengths), graph.AlongRows(n.dims.Regions)
@@ -156,7 +152,7 @@ func (n *scan) weights(g *graph.Graph, v, words, lengths *graph.Node, masks []*g
 	return a, n.attend(g, a, masks, queries, sources)
 }
 
-// Attention computes the attention of the words to the regions, or with attention i2t of the regions to the words.
+// Attention computes the attention weights.
 func (n *scan) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v := images.Values[0]
 	v = g.Reshape(v, graph.Dim(v, 0)*n.dims.Regions, n.embed)
@@ -167,7 +163,7 @@ func (n *scan) Attention(g *graph.Graph, images EncodedImages, captions EncodedC
 // AttendsWords reports whether regions attend to words.
 func (n *scan) AttendsWords() bool { return n.opt.Attention == "i2t" }
 
-// attend turns the products a into the weights of the sources.
+// attend turns the products a into attention weights of the sources.
 func (n *scan) attend(g *graph.Graph, a *graph.Node, masks []*graph.Node, queries, sources graph.Axis) *graph.Node {
 	if n.AttendsWords() {
 		a, masks = maskRegions(g, a, masks, n.opt.Norm == "softmax"), nil

@@ -1,26 +1,21 @@
 package models
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/files/jsontext"
-	"vsetrain/internal/files/regular"
 	"vsetrain/models/nn"
 )
 
-// Sentence vectors of a pretrained BERT, frozen and in evaluation mode: the semantics of LSEH-BERT. With the last
-// hidden states h_1 … h_n of a caption, h_1 the state of [CLS]:
+// Sentence vectors of a pretrained BERT, frozen and in evaluation mode, are the semantic vectors of LSEH-BERT. From the
+// last hidden states h_1 … h_n of a caption, with h_1 the state of [CLS]:
 //
 //	pooler   tanh(W_p h_1 + b_p)      cls   h_1      mean   1/n Σ h_t
 
-// SentencePools are the names of the vectors.
+// SentencePools are the names of the sentence vectors.
 var SentencePools = []string{"pooler", "cls", "mean"}
 
 // SentenceEncoder is a BERT on a device.
@@ -29,37 +24,31 @@ type SentenceEncoder struct {
 	bert    struct {
 		Bert nn.Bert `param:"bert"`
 	}
-	instance *graph.Instance
-	pool     string
-	progs    map[[2]int]*encoder
-	feeder   *Feeder
+	model  *Model // the instance alone
+	pool   string
+	progs  map[[2]int]*encoder
+	feeder *Feeder
 }
 
-// OpenSentenceEncoder reads an encoder from a folder: its sizes are the sizes of its tensors, the heads the number in
-// config.json, or of 64 columns if there is none. vocab is the number of pieces of its vocab.txt.
+// OpenSentenceEncoder reads an encoder from a folder. Its sizes follow from the tensors. The number of heads is the one
+// in config.json, or one per 64 columns. vocab is the number of word pieces in vocab.txt.
 func OpenSentenceEncoder(dev device.Device, dir string, vocab int, pool string) (*SentenceEncoder, error) {
 	o, err := bertSizes(dir)
 	if err != nil {
 		return nil, err
 	}
-	e := &SentenceEncoder{Options: o, pool: pool, progs: map[[2]int]*encoder{}}
+	e := &SentenceEncoder{Options: o, pool: pool, progs: map[[2]int]*encoder{},
+		model: &Model{Options: Options{Network: TextBert}}}
 	e.bert.Bert = nn.NewBert(o.sizes(vocab))
 	params := nn.Collect(&e.bert)
-	var specs []graph.ParamSpec
-	for _, p := range params {
-		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape, Group: p.Group})
-	}
-	if e.instance, err = graph.NewInstance(dev, specs); err != nil {
+	if e.model.Instance, err = graph.NewInstance(dev, specs(params)); err != nil {
 		return nil, fmt.Errorf("BERT of %s: %w", dir, err)
 	}
-	e.feeder = &Feeder{instance: e.instance}
-	return e, loadBert(dir, params, vocab, func(p *nn.Param,
-		values []float32) {
-		dev.UploadFloats(e.instance.Params.Value(p.Name), values)
-	})
+	e.feeder = &Feeder{instance: e.model.Instance}
+	return e, loadBert(dir, params, vocab, e.model.upload)
 }
 
-// bertSizes finds the sizes of the encoder in a folder.
+// bertSizes returns the sizes of the encoder in a folder.
 func bertSizes(dir string) (BertOptions, error) {
 	o := DefaultOptions().Bert
 	f, err := openBert(dir)
@@ -78,26 +67,15 @@ func bertSizes(dir string) (BertOptions, error) {
 	for o.Layers = 0; len(inner(o.Layers)) == 2; {
 		o.Layers++
 	}
-	c := struct {
-		Heads int `json:"num_attention_heads"`
-	}{}
-	b, err := regular.ReadFile(filepath.Join(dir, "config.json"), maxBertConfig, "the configuration of a BERT")
-	if err == nil {
-		err = jsontext.Unmarshal(b, &c)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	c, err := readBertConfig(dir, o.Hidden/headSize)
 	if err != nil {
-		return o, fmt.Errorf("BERT: %s: config.json: %w", dir, err)
+		return o, err
 	}
-	if o.Heads = c.Heads; o.Heads == 0 {
-		o.Heads = o.Hidden / headSize
+	if o.Heads = c.Heads; o.Heads < 1 || o.Hidden%o.Heads != 0 {
+		return o, fmt.Errorf("%s: %d heads for a hidden size of %d; set num_attention_heads in config.json", f.path,
+			o.Heads, o.Hidden)
 	}
-	if o.Heads < 1 || o.Hidden%o.Heads != 0 {
-		return o, fmt.Errorf("%s: %d heads for a hidden size of %d; name the number in config.json as "+
-			"num_attention_heads", f.path, o.Heads, o.Hidden)
-	}
-	return o, checkBertConfig(dir, o.Heads)
+	return o, c.check(o.Heads)
 }
 
 // Dim returns the length of a vector.
@@ -105,32 +83,18 @@ func (e *SentenceEncoder) Dim() int { return e.Options.Hidden }
 
 // Encode writes the vectors of captions: dst [N, Dim].
 func (e *SentenceEncoder) Encode(dst []float32, b batch.Captions) error {
-	n := len(b.Lengths)
-	key := [2]int{n, Bucket(b.Longest())}
-	p := e.progs[key]
-	if p == nil {
-		p = &encoder{}
-		g := e.instance.Graph()
-		err := graph.Build(func() error {
-			w, length := g.InputInts(InputWords, n, key[1]), g.InputInts(InputLengths, n)
-			p.out = e.vectors(g, e.bert.Bert.Forward(g, w, length), length, key[1])
-			var err error
-			p.prog, err = graph.Compile(e.instance, g, []*graph.Node{p.out}, nil)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("BERT: %w", err)
-		}
-		e.progs[key] = p
+	n, bucket := len(b.Lengths), Bucket(b.Longest())
+	p, err := cached(e.model, e.progs, [2]int{n, bucket}, func(g *graph.Graph) *encoder {
+		w, length := g.InputInts(InputWords, n, bucket), g.InputInts(InputLengths, n)
+		return results(e.vectors(g, e.bert.Bert.Forward(g, w, length), length, bucket))
+	})
+	if err != nil {
+		return err
 	}
 	if err := e.feeder.Captions(b); err != nil {
 		return err
 	}
-	if err := p.prog.RunAll(); err != nil {
-		return fmt.Errorf("BERT: %w", err)
-	}
-	e.instance.Dev.DownloadFloats(dst, p.prog.View(p.out))
-	return nil
+	return e.model.run(p, dst)
 }
 
 func (e *SentenceEncoder) vectors(g *graph.Graph, hidden, lengths *graph.Node, longest int) *graph.Node {

@@ -1,6 +1,6 @@
 package models
 
-// SGRAF, which is two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text
+// SGRAF consists of two networks, SAF and SGR (Diao, Zhang, Ma, Lu: "Similarity Reasoning and Filtration for Image-Text
 // Matching", AAAI 2021; Paranioar/SGRAF, model.py):
 //
 //	image     v_k = l2(W x_k + b)                             v̄ = VisualSA(v_1 … v_R, mean v)
@@ -16,8 +16,8 @@ package models
 //	VisualSA, TextSA:  l2(Σ_r softmax_r(w·(p_r ∘ q) + b) l_r)
 //	                   p = drop(tanh(BN(W l + b)))    q = drop(tanh(BN(W m + b)))
 //
-// TextSA has no BN; the BN of VisualSA has the regions as channels for p. Dropout is 0.4. The ensemble SGRAF is the
-// mean of the scores of both.
+// TextSA has no BN. For p, the channels of the BN of VisualSA are the regions. Dropout is 0.4. The ensemble SGRAF is
+// the mean of both scores.
 
 import (
 	"strings"
@@ -48,23 +48,24 @@ func init() {
 type SGRAFOptions struct {
 	SimDim int `yaml:"sim_dim" min:"1" max:"65536" doc:"size of a similarity vector"`
 	Steps  int `yaml:"steps" min:"1" max:"64" doc:"graph reasoning steps (sgr)"`
-	// Dropout is the dropout of the word vectors and of the branches that make the global vectors; the reference has no
-	// option for it.
+	// Dropout applies to the word vectors and to the branches of the global vectors. It is not an option of the
+	// reference.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of word vectors and global vectors in training; 0 turns it off"`
 }
 
-// The constants of the reference.
+// Constants of the reference.
 const (
 	sgrafSmooth = 9
 	sgrafEps    = 1e-8
 )
 
 type sgraf struct {
-	name        string
-	opt         SGRAFOptions
-	dims        Dims
-	embed, word int
-	Image       struct {
+	collected
+	name  string
+	opt   SGRAFOptions
+	dims  Dims
+	embed int
+	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
 	Text struct {
@@ -80,23 +81,23 @@ type sgraf struct {
 		Reason  []graphStep `param:"SGR_module"`
 		Filters *filtrate   `param:"SAF_module"`
 	} `param:"sim"`
-	params []*nn.Param
 }
 
-// visualSA and textSA are the self-attention of regions and words.
+// visualSA is the self-attention of regions.
 type visualSA struct {
 	Local  normed       `param:"embedding_local"`
 	Global normed       `param:"embedding_global"`
 	Common [1]nn.Linear `param:"embedding_common"`
 }
 
+// textSA is the self-attention of words.
 type textSA struct {
 	Local  [1]nn.Linear `param:"embedding_local"`
 	Global [1]nn.Linear `param:"embedding_global"`
 	Common [1]nn.Linear `param:"embedding_common"`
 }
 
-// normed is a linear layer and a batch norm after it.
+// normed is a linear layer with a batch norm.
 type normed struct {
 	Linear nn.Linear    `param:"0"`
 	Norm   nn.BatchNorm `param:"1"`
@@ -113,7 +114,8 @@ type filtrate struct {
 	Norm   nn.BatchNorm `param:"bn"`
 }
 
-// evenLinear is a linear layer with even products: vectors have length 1, and regions are averages over positions.
+// evenLinear returns a linear layer with even products (device.Gemm): vectors have length 1, and regions are averages
+// over positions.
 func evenLinear(in, out int) nn.Linear {
 	l := nn.NewXavierLinear(in, out)
 	l.Even = true
@@ -121,7 +123,7 @@ func evenLinear(in, out int) nn.Linear {
 }
 
 func newSGRAF(o Options, d Dims) (Network, error) {
-	n := &sgraf{name: o.Network, opt: o.SGRAF, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	n := &sgraf{name: o.Network, opt: o.SGRAF, dims: d, embed: o.EmbedDim}
 	e, s := o.EmbedDim, o.SGRAF.SimDim
 	n.Image.FC = evenLinear(d.Feature, e)
 	n.Text.Embed = nn.NewEmbedding(d.Vocab, o.WordDim)
@@ -141,12 +143,9 @@ func newSGRAF(o Options, d Dims) (Network, error) {
 	} else {
 		n.Sim.Filters = &filtrate{evenLinear(s, 1), nn.NewBatchNorm(1)}
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt", "sim")
 	return n, nil
 }
-
-func (n *sgraf) Params() []*nn.Param { return n.params }
-func (n *sgraf) Parts() []string     { return []string{"img", "txt", "sim"} }
 
 // Images encodes regions: v [B, R·E] and v̄ [B, E].
 func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
@@ -183,7 +182,7 @@ func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 		Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
 }
 
-// Attention computes the attention of the words to the regions.
+// Attention computes the attention weights of the words.
 func (n *sgraf) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v := images.Values[0]
 	return g.PairAttention(g.Reshape(v, graph.Dim(v, 0), n.dims.Regions, n.embed), captions.Words[0], captions.Lengths,

@@ -3,9 +3,7 @@ package models
 import (
 	"testing"
 
-	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/philox"
 	"vsetrain/lab/try"
 )
 
@@ -19,20 +17,16 @@ func BenchmarkScorePairs(b *testing.B) {
 				d := Dims{Regions: 36, Feature: 64, Vocab: 100}
 				m := try.Get(NewModel(newDevice(b, precision), o, d))(b)
 				m.Init(1, nil)
-				const n, longest = 64, 21 // words: 15.4 on average, as in Flickr30K
-				r := philox.NewKey(1, "bench").Stream(0)
-				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, n*longest),
-					make([]int32, n)
-				for i := range regions {
-					regions[i] = float32(r.Float64())
-				}
+				const n = 64
+				lengths := make([]int, n) // 15.4 words on average, as in Flickr30K
 				for i := range lengths {
-					lengths[i] = int32(longest - i*12/(n-1))
+					lengths[i] = 21 - i*12/(n-1)
 				}
+				im, text := drawn("bench", d, n, lengths...)
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
-				try.Do(b, run.AppendImages(&images, batch.Images{N: n, Features: regions}, n))
-				try.Do(b, run.AppendCaptions(&captions, captionBatch(words, lengths, longest), n))
+				try.Do(b, run.AppendImages(&images, im, n))
+				try.Do(b, run.AppendCaptions(&captions, text, n))
 				out := make([]float32, n*n)
 				for b.Loop() {
 					try.Do(b, run.Score(out, &images, 0, n, &captions, 0, n, captions.First[n]))

@@ -6,7 +6,6 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/philox"
 	"vsetrain/lab/try"
 )
 
@@ -25,26 +24,16 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				d := Dims{Regions: 5, Feature: 7, Vocab: 30}
 				m := try.Get(NewModel(newDevice(t, precision), o, d))(t)
 				m.Init(4, nil)
-				const n, c, l = 37, 23, 19
-				r := philox.NewKey(1, "tiles").Stream(0)
-				regions, words, lengths := make([]float32, n*d.Regions*d.Feature), make([]int32, c*l), make([]int32, c)
-				for i := range regions {
-					regions[i] = float32(r.Norm())
-				}
-				boxes := make([]float32, n*d.Regions*4)
-				for i := range boxes {
-					boxes[i] = float32(r.Float64())
-				}
+				const n, c = 37, 23
+				lengths := make([]int, c)
 				for i := range lengths {
-					lengths[i] = int32(max(1, l-i))
-					for j := range lengths[i] {
-						words[i*l+int(j)] = int32(r.IntN(d.Vocab))
-					}
+					lengths[i] = max(1, 19-i)
 				}
+				im, text := drawn("tiles", d, n, lengths...)
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
-				try.Do(t, run.AppendImages(&images, batch.Images{N: n, Features: regions, Boxes: boxes}, n))
-				try.Do(t, run.AppendCaptions(&captions, captionBatch(words, lengths, l), c))
+				try.Do(t, run.AppendImages(&images, im, n))
+				try.Do(t, run.AppendCaptions(&captions, text, c))
 				total := captions.First[c]
 				want := make([]float32, n*c)
 				try.Do(t, run.Score(want, &images, 0, n, &captions, 0, c, total))
@@ -70,8 +59,8 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				var single EncodedSet
 				for i := range n {
 					size := d.Regions * d.Feature
-					try.Do(t, run.AppendImages(&single, batch.Images{N: 1, Features: regions[i*size : (i+1)*size],
-						Boxes: boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
+					try.Do(t, run.AppendImages(&single, batch.Images{N: 1, Features: im.Features[i*size : (i+1)*size],
+						Boxes: im.Boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
 				}
 				for k := range images.Values {
 					if !slices.Equal(single.Values[k].Data, images.Values[k].Data) {

@@ -2,51 +2,45 @@ package models
 
 import "math"
 
-// Traits are what the rest of the program needs to know of a network without building it. The network's own file
-// declares them for its options.
+// Traits describe a network with given options to the rest of the program, which need not build it.
 type Traits struct {
 	Title   string // as papers write it
 	Variant string // of the options, after the title in tables; may be empty
 	Order   int    // in tables, from 1
-	// Apart: the LSEH paper lists the network in its own table, and not in its summary.
-	Apart bool
+	Apart   bool   // the LSEH paper lists the network in a table of its own, not in its summary
 
-	// Span is the most by which two scores differ, of captions of up to spanWords words; 0 where there is no bound.
+	// Span is the largest difference of two scores of captions of up to spanWords words; 0 if it is unbounded.
 	Span float64
 
-	TextEncoders []string // those it is defined with, the published one first
-	Section      string   // key under model of its options, if it has any
-	Embeds       bool     // it has one vector per image and per caption; otherwise it scores pairs
-	AnyRegions   bool     // the weights serve images of any number of regions
-	Counts       bool     // images of one batch may have different numbers of regions
-	Attention    bool     // it is a RegionEncoder, whose attention can be shown
+	TextEncoders  []string // with which the network is defined, the published one first
+	Section       string   // key of its options under model, if it has any
+	Embeds        bool     // it is an Embedder, otherwise a PairScorer
+	AnyRegions    bool     // the weights serve images of any number of regions
+	Counts        bool     // images of one batch may have different numbers of regions
+	Attention     bool     // it is a RegionEncoder
+	WordAttention bool     // it is a WordAttender
 
-	// it is a WordAttender, whose attention can be shown
-	WordAttention bool
-
-	Boxes bool // it looks at the boxes of the regions
-	// training divides boxes again at every use, as the released GSMN code (data.FieldDecayedBoxes)
-	DecayedBoxes bool
+	Boxes        bool // it reads the boxes of the regions
+	DecayedBoxes bool // training divides boxes again at every use, as GSMN's released code (data.FieldDecayedBoxes)
 	Dependencies bool // it is defined with the dependencies between words, which are checked if they exist
-	ReadsEdges   bool // it computes with them
-	StoredWords  bool // word ids that are stored with the captions replace theirs (GSMN's released data)
+	ReadsEdges   bool // it computes with the dependencies
+	StoredWords  bool // word ids that are stored with the captions replace the vocabulary's (GSMN's released data)
 	SizeAugment  bool // training drops regions and words (data.FieldAugmentation)
-	// it brings a word <mask> of its own after the vocabulary, with which the vocabulary may have been saved
-	MaskWord bool
-	// Together names the option, and its value, by which the images of a batch attend to each other, so that ranks
-	// cannot divide it; empty where each is encoded by itself.
+	MaskWord     bool // it adds a word <mask> after the vocabulary; a saved vocabulary may include it
+	// Together is the option and its value by which the images of a batch attend to each other, so that ranks cannot
+	// divide the batch; empty if there is none.
 	Together        string
 	WarmupReference string // option of its repository for loss.warmup_epochs; empty if it has none
 }
 
-// spanWords bounds the words of a caption that Traits.Span speaks of.
+// spanWords is the longest caption that Traits.Span holds for.
 const spanWords = 512
 
 // cosines is the span of cosines.
 const cosines = 2
 
-// pooledSpan is the span of cosines that were pooled over up to spanWords words; lse is the factor of ln Σ e^(lse x),
-// and divided says whether that is divided by it again.
+// pooledSpan returns the span of cosines pooled over up to spanWords words. lse is the factor of ln Σ e^(lse x), and
+// divided reports whether the result is divided by lse.
 func pooledSpan(pooling string, lse float64, divided bool) float64 {
 	switch {
 	case pooling == "sum":
@@ -59,7 +53,7 @@ func pooledSpan(pooling string, lse float64, divided bool) float64 {
 	return cosines
 }
 
-// Name is the network in tables: its title, and the variant if there is one.
+// Name returns the name of the network in tables: its title and variant.
 func (t *Traits) Name() string {
 	if t.Variant == "" {
 		return t.Title

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/system/options"
 	"vsetrain/lab/try"
+	"vsetrain/models/nn"
 )
 
 // What a network declares of itself is what it does.
@@ -72,5 +73,50 @@ func TestTraits(t *testing.T) {
 	o.Network, o.GSMN.Mode = GSMN, "dense"
 	if traits := o.Traits(); traits.Name() != "GSMN (dense)" || traits.Dependencies || traits.ReadsEdges {
 		t.Errorf("%q: %+v", traits.Name(), traits)
+	}
+}
+
+// The numbers of optimised parameters equal the repositories'.
+func TestParameterCounts(t *testing.T) {
+	basic := func(o *Options) { o.CHAN.ImageEncoder = "basic" }
+	for _, c := range []struct {
+		network, encoder string
+		vocab, want      int
+		change           func(*Options)
+	}{
+		{SCAN, "bigru", 8481, 12_789_420, nil},  // Flickr30K
+		{SCAN, "bigru", 11353, 13_651_020, nil}, // MS-COCO
+		{CHAN, "bigru", 8481, 18_039_768, nil},
+		{CHAN, "bigru", 11353, 18_901_368, nil},
+		{CHAN, TextBert, 30522, 112_367_872, basic},
+		{CHAN, "bigru", 8481, 18_039_768 - 6_298_624 + 14_694_400,
+			func(o *Options) { o.CHAN.ImageEncoder = "transformer" }},
+		{GSMN, "bigru", 8481, 12_792_760, nil},
+		{VSEInf, "bigru", 8481, 14_392_600, nil},
+		{VSEInf, "bigru", 11353, 15_254_200, nil},
+		{VSEInf, TextBert, 30522, 113_970_752, nil},
+	} {
+		o := DefaultOptions()
+		o.Network, o.TextEncoder = c.network, c.encoder
+		if c.change != nil {
+			c.change(&o)
+		}
+		n := try.Get(newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: c.vocab}))(t)
+		all, bert := 0, 0
+		for _, s := range specs(n.Params()) {
+			if !s.State {
+				all += s.Size()
+			}
+			if s.Group == nn.BertGroup {
+				bert += s.Size()
+			}
+		}
+		if all != c.want {
+			t.Errorf("%s, %s, %d words: %d parameters, want %d", c.network, c.encoder, c.vocab, all, c.want)
+		}
+		if p := bertParams(n); c.encoder == TextBert && (bert != 109_482_240 || len(p) != 199 || // bert-base-uncased
+			bertName(p[0].Name) != bertWords || bertName(p[198].Name) != "pooler.dense.bias") {
+			t.Errorf("%d parameters of BERT in %d tensors", bert, len(p))
+		}
 	}
 }

@@ -9,9 +9,9 @@ package models
 //	         or x_t = W h_t + b, h the last hidden states of BERT over word pieces (branch master)
 //	score    S = I Cᵀ
 //
-// In training, size augmentation drops regions and masks, replaces or drops words (package data). The regions that are
-// kept are concatenated; no work is done for the zero rows that the reference pads with, but they count in the
-// statistics of BN, where all of them have the value b₁ (quirk Q4; option bn_ignore_padding).
+// In training, size augmentation drops regions, and masks, replaces or drops words (package data). The remaining
+// regions are concatenated. The zero rows that the reference pads with are not computed, but they count in the
+// statistics of BN with the value b₁ (quirk Q4; option bn_ignore_padding).
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ import (
 	"vsetrain/models/nn"
 )
 
-// VSEInf is VSE-infinity, generalised pooling.
+// VSEInf is VSE-infinity.
 const VSEInf = "vseinf"
 
 func init() {
@@ -35,17 +35,17 @@ func init() {
 	}}
 }
 
-// VSEInfOptions are the choices of VSE-infinity in region mode.
+// VSEInfOptions are the options of VSE-infinity in region mode.
 type VSEInfOptions struct {
 	BNIgnorePadding bool `yaml:"bn_ignore_padding" doc:"keep zero padding rows out of batch norm statistics; false as published"`
 	SizeAugment     bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training" reference:"+drop"`
 }
 
 type vseinf struct {
+	collected
+	dotProduct
 	opt   VSEInfOptions
 	dims  Dims
-	embed int
-	size  vseinfSizes
 	Image struct {
 		FC  nn.Linear `param:"fc"`
 		MLP struct {
@@ -58,10 +58,9 @@ type vseinf struct {
 		Words wordEncoder `param:""` // the last word is <mask>
 		Pool  nn.GPO      `param:"gpool"`
 	} `param:"txt"`
-	params []*nn.Param
 }
 
-// vseinfSizes are the sizes that no option changes.
+// vseinfSizes are the sizes that are not options.
 type vseinfSizes struct{ mlp, encode, hidden int }
 
 func newVSEInf(o Options, d Dims) (Network, error) {
@@ -73,21 +72,18 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 		return nil, &options.Error{Key: "embed_dim", Expected: "at least 2 for network vseinf",
 			Found: fmt.Sprint(o.EmbedDim)}
 	}
-	n := &vseinf{opt: o.VSEInf, dims: d, embed: o.EmbedDim, size: s}
+	n := &vseinf{opt: o.VSEInf, dims: d}
 	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
 	n.Image.MLP.Layers = [2]nn.Linear{nn.NewLinear(d.Feature, s.mlp), nn.NewLinear(s.mlp, o.EmbedDim)}
 	n.Image.MLP.Norms = [2]nn.BatchNorm{nn.NewBatchNorm(s.mlp), nn.NewBatchNorm(o.EmbedDim)}
 	n.Image.Pool = nn.NewGPO(s.encode, s.hidden)
 	n.Text.Words = newWordEncoder(o, d, 1)
 	n.Text.Pool = nn.NewGPO(s.encode, s.hidden)
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	return n, nil
 }
 
-func (n *vseinf) Params() []*nn.Param { return n.params }
-func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
-
-// Images embeds regions [B, R·D], of which a graph with counts takes the first InputRegionCounts rows.
+// Images embeds regions [B, R·D]. With counts, they are concatenated (InputRegionCounts).
 func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	b, r := graph.Dim(regions, 0), n.dims.Regions
 	if n.dims.counted(g, n.opt.SizeAugment) {
@@ -96,7 +92,7 @@ func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	return n.images(g, regions, regionCounts(g, b, r))
 }
 
-// images embeds concatenated regions, counts [B] of them for each image.
+// images embeds concatenated regions with counts [B].
 func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node {
 	m := &n.Image.MLP
 	x := g.Reshape(regions, graph.Dim(regions, 0)*n.dims.Regions, n.dims.Feature)
@@ -114,12 +110,4 @@ func (n *vseinf) images(g *graph.Graph, regions, counts *graph.Node) *graph.Node
 func (n *vseinf) Captions(g *graph.Graph, c Captions) *graph.Node {
 	x, packed := n.Text.Words.states(g, c)
 	return g.L2Norm(n.Text.Pool.Forward(g, x, c.Lengths, graph.Dim(c.Words, 1), packed), 1, 1e-8)
-}
-
-// DotProduct is true.
-func (n *vseinf) DotProduct() bool { return true }
-
-// Scores is the dot product.
-func (n *vseinf) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
-	return g.MatMulT(images, captions, true)
 }

@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -12,16 +11,15 @@ func init() {
 		unsupported: []string{"no_imgnorm", "no_txtnorm"}, prefix: vseinfPrefix}
 }
 
-// isVSEInf reports whether the state dicts are the ones of VSE-infinity in region mode: a linear layer and a perceptron
-// on the regions, and the pooling operator on both sides.
+// isVSEInf reports whether the state dicts may be VSE-infinity's in region mode: a linear layer and a perceptron on the
+// regions, and the pooling operator on both sides.
 func isVSEInf(r *Reference) bool {
-	return r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) &&
-		r.has(0, "gpool.linear.weight", 2) &&
+	return r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) && r.has(0, "gpool.linear.weight", 2) &&
 		r.has(1, "gpool.linear.weight", 2)
 }
 
-// vseinfPrefix: the repository's loader of the BERT network expects names of modules wrapped for data parallelism and
-// ignores others.
+// vseinfPrefix returns the prefix of tensor names. The repository's loader of the BERT network ignores names without
+// the wrapper of data parallelism.
 func vseinfPrefix(m *Model) string {
 	if m.Options.TextEncoder == TextBert {
 		return "module."
@@ -29,8 +27,7 @@ func vseinfPrefix(m *Model) string {
 	return ""
 }
 
-// readBertOrBiGRU finds the sizes of a network with BERT, or with a BiGRU whose last word vector is the vector of
-// <mask>.
+// readBertOrBiGRU finds the sizes of a network with BERT, or with a BiGRU whose last word is <mask>.
 func readBertOrBiGRU(r *Reference) error {
 	if r.has(1, "bert."+bertWords, 2) {
 		return readBert(r)
@@ -39,18 +36,15 @@ func readBertOrBiGRU(r *Reference) error {
 		return fmt.Errorf("a %s checkpoint with neither a bidirectional GRU nor BERT in its text encoder",
 			r.options.Traits().Title)
 	}
-	o := &r.options
-	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
-	if embed.Shape[0] < 2 {
-		return fmt.Errorf("word vectors of %d words, expected at least one and <mask>", embed.Shape[0])
+	r.readSizes("bigru")
+	if r.dims.Vocab < 2 {
+		return fmt.Errorf("word vectors of %d words, expected at least one and <mask>", r.dims.Vocab)
 	}
-	o.TextEncoder, o.EmbedDim, o.WordDim = "bigru", fc.Shape[0], embed.Shape[1]
-	// without <mask>; no weight depends on the regions
-	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0] - 1}
+	r.dims.Vocab-- // without <mask>
 	return nil
 }
 
-// headSize is the size of a head of BERT, and publishedHidden are the hidden states that it was published with.
+// headSize is the size of an attention head of BERT, and publishedHidden are its published hidden sizes.
 const headSize = 64
 
 var publishedHidden = []int{128, 256, 512, 768, 1024}
@@ -58,27 +52,27 @@ var publishedHidden = []int{128, 256, 512, 768, 1024}
 // readBert finds the sizes of a network with BERT.
 func readBert(r *Reference) error {
 	fc, words, state := r.states[0]["fc.weight"], r.states[1]["bert."+bertWords], r.states[1]
-	o := &r.options
-	o.TextEncoder, o.EmbedDim, o.Bert.Hidden = TextBert, fc.Shape[0], words.Shape[1]
-	if o.Bert.Layers = 0; r.has(1, "bert.embeddings.position_embeddings.weight", 2) {
-		o.Bert.Positions = state["bert.embeddings.position_embeddings.weight"].Shape[0]
+	r.options.TextEncoder, r.options.EmbedDim = TextBert, fc.Shape[0]
+	o := &r.options.Bert
+	o.Hidden, o.Layers = words.Shape[1], 0
+	if positions := "bert.embeddings.position_embeddings.weight"; r.has(1, positions, 2) {
+		o.Positions = state[positions].Shape[0]
 	}
-	for r.has(1, fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight", o.Bert.Layers), 2) {
-		o.Bert.Intermediate = state[fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight",
-			o.Bert.Layers)].Shape[0]
-		o.Bert.Layers++
+	inner := func() string { return fmt.Sprintf("bert.encoder.layer.%d.intermediate.dense.weight", o.Layers) }
+	for ; r.has(1, inner(), 2); o.Layers++ {
+		o.Intermediate = state[inner()].Shape[0]
 	}
-	if o.Bert.Layers == 0 {
-		return fmt.Errorf("BERT without a layer: no tensor bert.encoder.layer.0.intermediate.dense.weight")
+	if o.Layers == 0 {
+		return fmt.Errorf("BERT without a layer: no tensor %s", inner())
 	}
-	o.Bert.Heads = o.Bert.Hidden / headSize // where the option does not tell
+	o.Heads = o.Hidden / headSize // unless the option tells
 	const option, key = "num_attention_heads", "bert.heads"
-	if !slices.Contains(publishedHidden, o.Bert.Hidden) && r.opt[option] == nil && r.given[key] == nil {
-		if o.Bert.Hidden%headSize != 0 {
+	if !slices.Contains(publishedHidden, o.Hidden) && r.opt[option] == nil && r.given[key] == nil {
+		if o.Hidden%headSize != 0 {
 			return fmt.Errorf("BERT of hidden size %d, which heads of %d do not divide, and no option %s; "+
-				"give their number with --set %s%s=N", o.Bert.Hidden, headSize, option, modelSection, key)
+				"give their number with --set %s%s=N", o.Hidden, headSize, option, modelSection, key)
 		}
-		r.assume("option "+option+" is missing", key, o.Bert.Heads)
+		r.assume("option "+option+" is missing", key, o.Heads)
 	}
 	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: words.Shape[0]}
 	return nil
@@ -86,18 +80,18 @@ func readBert(r *Reference) error {
 
 // vseinfReferenceOptions are the options of woodfrog/vse_infty, arguments.py, on its branches master (BERT) and bigru.
 func vseinfReferenceOptions(m *Model) map[string]any {
-	o := commonOptions(m)
-	maps.Copy(o, map[string]any{
-		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_txtnorm": false, "data_path": "data/f30k",
-		"data_name":  "f30k",
-		"model_name": "runs/runX", "num_epochs": 25, "learning_rate": 0.0005, "log_step": 200, "optim": "adam",
-		"vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 2, "reset_start_epoch": false,
-		"precomp_enc_type": "basic",
-		"backbone_source":  "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01,
-		"input_scale_factor": 1.0,
-	})
-	if m.Options.TextEncoder == TextBert {
-		o["vocab_size"] = m.Dims.Vocab
+	return with(boxOptions(m), map[string]any{"data_path": "data/f30k", "data_name": "f30k",
+		"embedding_warmup_epochs": 2, "reset_start_epoch": false, "precomp_enc_type": "basic",
+		"backbone_source": "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01})
+}
+
+// boxOptions are the options that woodfrog/vse_infty and ppanzx/CHAN share. Their "adam" is AdamW (lib/model.py).
+func boxOptions(m *Model) map[string]any {
+	vocab := m.Dims.Vocab
+	if m.Options.TextEncoder != TextBert {
+		vocab++ // <mask>
 	}
-	return o
+	return with(commonOptions(m), map[string]any{"img_dim": m.Dims.Feature, "vocab_size": vocab, "no_txtnorm": false,
+		"model_name": "runs/runX", "num_epochs": 25, "learning_rate": 0.0005, "log_step": 200, "optim": "adam",
+		"vse_mean_warmup_epochs": 1, "input_scale_factor": 1.0})
 }

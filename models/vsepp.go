@@ -8,7 +8,7 @@ package models
 //	caption  c = l2(GRU(embed(w_1 … w_L)))  state after the last word
 //	score    S = I Cᵀ                       or -‖max(0, c - i)‖₂ with measure order
 //
-// Features of one vector per image, [B, D], are the case R = 1.
+// One feature vector per image, [B, D], is the case R = 1.
 
 import (
 	"vsetrain/internal/compute/device"
@@ -35,7 +35,7 @@ func init() {
 	}}
 }
 
-// VSEPPOptions are the switches of the VSE++ reference.
+// VSEPPOptions are the options of VSE++.
 type VSEPPOptions struct {
 	Measure   string `yaml:"measure" enum:"cosine|order" doc:"similarity: cosine, or order embeddings -|max(0, c - i)|" reference:"measure"`
 	UseAbs    bool   `yaml:"use_abs" doc:"take the absolute value of both embeddings" reference:"use_abs"`
@@ -43,27 +43,22 @@ type VSEPPOptions struct {
 }
 
 type vsepp struct {
+	collected
 	opt   VSEPPOptions
 	dims  Dims
-	embed int
-	word  int
 	Image struct {
 		FC nn.Linear `param:"fc"`
 	} `param:"img"`
-	Text   lastState `param:"txt"`
-	params []*nn.Param
+	Text lastState `param:"txt"`
 }
 
 func newVSEPP(o Options, d Dims) (Network, error) {
-	n := &vsepp{opt: o.VSEPP, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	n := &vsepp{opt: o.VSEPP, dims: d}
 	n.Image.FC = nn.NewXavierLinear(d.Regions*d.Feature, o.EmbedDim)
 	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	return n, nil
 }
-
-func (n *vsepp) Params() []*nn.Param { return n.params }
-func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
 
 // Images embeds flattened regions [B, R·D].
 func (n *vsepp) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
@@ -86,10 +81,10 @@ func (n *vsepp) abs(g *graph.Graph, x *graph.Node) *graph.Node {
 	return x
 }
 
-// DotProduct reports whether measure is cosine.
+// DotProduct implements Embedder.
 func (n *vsepp) DotProduct() bool { return n.opt.Measure != "order" }
 
-// Scores is the dot product, or the order violation.
+// Scores implements Embedder: dot products or order violations.
 func (n *vsepp) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
 	if n.DotProduct() {
 		return g.MatMulT(images, captions, true)

@@ -2,12 +2,10 @@ package models
 
 import "fmt"
 
-// The checkpoints of fartashf/vsepp and of LSEH's VSEpp_LSEH, which hold the same tensors.
+// Checkpoints of fartashf/vsepp and of LSEH's VSEpp_LSEH hold the same tensors.
 func init() {
 	formats[VSEPP] = format{matches: isVSEPP, read: readVSEPP, recalls: 6, options: func(m *Model) map[string]any {
-		o := imageOptions(m)
-		o["img_dim"] = m.Dims.Regions * m.Dims.Feature
-		return o
+		return with(imageOptions(m), map[string]any{"img_dim": m.Dims.Regions * m.Dims.Feature})
 	}}
 }
 
@@ -21,15 +19,10 @@ func readVSEPP(r *Reference) error {
 		return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the " +
 			"unidirectional GRU of the published models")
 	}
-	o := &r.options
-	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
-	o.TextEncoder, o.EmbedDim, o.WordDim = "gru", fc.Shape[0], embed.Shape[1]
-	r.dims = Dims{Regions: 1, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
-	if fc.Shape[1] == usualRegions*usualFeature {
+	r.readSizes("gru")
+	r.dims.Regions = 1
+	if r.dims.Feature == usualRegions*usualFeature {
 		r.dims.Regions, r.dims.Feature = usualRegions, usualFeature
 	}
 	return nil
 }
-
-// What the stored product of both most likely is, and the number of regions where nothing is stored that depends on it.
-const usualRegions, usualFeature = 36, 2048

@@ -5,11 +5,11 @@ package models
 //
 //	F = V Wᵀ + b                                   coco mode: F ← l2(F) over the regions (quirk Q2)
 //	F ← F + BN(W_r (θ(F) φ(F)ᵀ/R · g(F)))          four times; θ, φ, g, W_r linear, BN starts as 0
-//	G = l2(F) over the regions (quirk Q2)          also what the captioning branch sees
+//	G = l2(F) over the regions (quirk Q2)          also the input of the captioning branch
 //	h = GRU(G_1 … G_R)                             f30k mode: h ← BN(h)
 //	i = l2(h)
 //
-// Captions are embedded as in VSE++, the score is the dot product.
+// Captions are embedded as in VSE++. The score is the dot product.
 
 import (
 	"strings"
@@ -30,25 +30,26 @@ func init() {
 	}}
 }
 
-// VSRNOptions are the quirks of the VSRN reference that can be chosen.
+// VSRNOptions are the options of VSRN.
 type VSRNOptions struct {
 	Mode            string `yaml:"mode" enum:"f30k|coco" doc:"f30k ends in a batch norm (Flickr30K, Flickr8K, IAPR TC-12); coco normalises the regions first instead"`
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"also train the captioning branch"`
 	Hidden          int    `yaml:"caption_hidden" min:"1" max:"65536" doc:"values of a hidden state of the captioning branch; 512 as published (dim_hidden)" reference:"+dim_hidden"`
-	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
-	// decoder.
+	// Dropout is input_dropout_p of the reference. It applies to the encoder's inputs, and to the decoder's words and
+	// contexts.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off" reference:"+input_dropout_p"`
 }
 
 const modeCOCO = "coco"
 
 type vsrn struct {
+	collected
+	dotProduct
 	opt   VSRNOptions
 	dims  Dims
 	embed int
-	word  int
 	Image struct {
 		FC   nn.Linear    `param:"fc"`
 		GCN1 relation     `param:"Rs_GCN_1"`
@@ -60,11 +61,10 @@ type vsrn struct {
 	} `param:"img"`
 	Text    lastState     `param:"txt"`
 	Caption captionBranch `param:"cap"` // training only
-	params  []*nn.Param
 }
 
 func newVSRN(o Options, d Dims) (Network, error) {
-	n := &vsrn{opt: o.VSRN, dims: d, embed: o.EmbedDim, word: o.WordDim}
+	n := &vsrn{opt: o.VSRN, dims: d, embed: o.EmbedDim}
 	im := &n.Image
 	im.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)
 	for _, r := range n.relations() {
@@ -78,7 +78,7 @@ func newVSRN(o Options, d Dims) (Network, error) {
 	if o.VSRN.Caption {
 		n.Caption = newCaptionBranch(o.EmbedDim, o.VSRN.Hidden, o.WordDim, d.Vocab, captionLength, o.VSRN.Dropout)
 	}
-	n.params = nn.Collect(n)
+	n.collect(n, "img", "txt")
 	if !o.VSRN.Caption {
 		return n, nil
 	}
@@ -92,9 +92,6 @@ func (n *vsrn) relations() []*relation {
 	return []*relation{&n.Image.GCN1, &n.Image.GCN2, &n.Image.GCN3, &n.Image.GCN4}
 }
 
-func (n *vsrn) Params() []*nn.Param { return n.params }
-func (n *vsrn) Parts() []string     { return []string{"img", "txt"} }
-
 // Images embeds regions [B, R·D].
 func (n *vsrn) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	embedding, _, _ := n.reason(g, regions)
@@ -107,7 +104,8 @@ func (n *vsrn) ImagesAndRegions(g *graph.Graph, regions *graph.Node) (images, fe
 	return images, features
 }
 
-// reason returns the embeddings [B, E] and the features of the regions G [B, R, E], also packed as sequences [R·B, E].
+// reason returns the embeddings [B, E] and the features of the regions, as G [B, R, E] and packed as sequences [R·B,
+// E].
 func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features, sequences *graph.Node) {
 	b, r, e, axis := graph.Dim(regions, 0), n.dims.Regions, n.embed, n.axis()
 	f := n.Image.FC.Forward(g, g.Reshape(regions, b*r, n.dims.Feature))
@@ -126,7 +124,7 @@ func (n *vsrn) reason(g *graph.Graph, regions *graph.Node) (embedding, features,
 	return g.L2Norm(h, 1, 0), features, sequences
 }
 
-// axis is the one of [B, R, E] along which regions are normalised.
+// axis is the axis of [B, R, E] along which regions are normalised.
 func (n *vsrn) axis() int {
 	if n.opt.L2Axis == "feature" {
 		return 2
@@ -142,14 +140,6 @@ func timeMajor(g *graph.Graph, x *graph.Node) *graph.Node {
 // Captions embeds words.
 func (n *vsrn) Captions(g *graph.Graph, c Captions) *graph.Node { return n.Text.Forward(g, c) }
 
-// DotProduct reports true.
-func (n *vsrn) DotProduct() bool { return true }
-
-// Scores is the dot product.
-func (n *vsrn) Scores(g *graph.Graph, images, captions *graph.Node) *graph.Node {
-	return g.MatMulT(images, captions, true)
-}
-
 // relation is one block of reasoning between regions (Rs_GCN).
 type relation struct {
 	G     nn.Conv `param:"g"`
@@ -164,11 +154,11 @@ type relation struct {
 func newRelation(e int) relation {
 	r := relation{G: nn.NewConv(e, e), Theta: nn.NewConv(e, e), Phi: nn.NewConv(e, e)}
 	r.W.Conv, r.W.Norm = nn.NewConv(e, e), nn.NewBatchNorm(e)
-	r.W.Norm.Weight.Init = nn.Constant(0) // with the bias 0 the block starts as the identity
+	r.W.Norm.Weight.Init = nn.Constant(0) // so the block starts as the identity
 	return r
 }
 
-// Forward adds what the regions of the B images learn from one another to their features f [B·R, E].
+// Forward adds relations between the regions of each of B images to their features f [B·R, E].
 func (l *relation) Forward(g *graph.Graph, f *graph.Node, b int) *graph.Node {
 	rows, e := graph.Dim(f, 0), graph.Dim(f, 1)
 	split := func(x *graph.Node) *graph.Node { return g.Reshape(x, b, rows/b, e) }

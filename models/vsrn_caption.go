@@ -1,6 +1,6 @@
 package models
 
-// The captioning branch of VSRN, used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py,
+// The captioning branch of VSRN is used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py,
 // Attention.py, utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout (VSRNOptions.Dropout)
 // and H = VSRNOptions.Hidden:
 //
@@ -8,10 +8,10 @@ package models
 //	h_t = GRU([drop(embed(w_t)) ; drop(attend(U, h_t-1))], h_t-1)
 //	loss = 1/B Σ_b Σ_t -log softmax(W_o h_t + b_o)[w_t+1]
 //
-// The reference runs max_len - 1 steps on every caption and masks the loss after the first <pad>. What is masked
-// reaches neither the loss nor a gradient, so it is not computed: sequences are packed by their own number of steps.
-// Only on a device that records steps (device.Recorder) all sequences are given the same number, since a recording
-// cannot follow their lengths.
+// The reference runs max_len - 1 steps on every caption and masks the loss after the first <pad>. Masked steps affect
+// neither the loss nor a gradient, so they are not computed: sequences are packed by their number of steps. Only on a
+// device that records steps (device.Recorder) all sequences have the same number, because a recording cannot follow
+// their lengths.
 
 import (
 	"vsetrain/internal/compute/graph"
@@ -55,8 +55,7 @@ func newCaptionBranch(feature, hidden, word, vocab, length int, dropout float64)
 	return c
 }
 
-// Loss is how badly the branch predicts the captions of B images with the region features [R·B, E], which are packed as
-// sequences: a scalar.
+// Loss returns the scalar loss of the branch on the captions of B images with packed region features [R·B, E].
 func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
 	o := &c.Decoder.Out
 	return g.LinearCrossEntropy(c.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g), l.Words, l.Mask, l.Steps)

@@ -1,17 +1,16 @@
 package models
 
-// The checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH: the retrieval network without its captioning branch.
-// Their "best_rsum" adds up four recalls, without R@10 (train.py, validate; quirk Q14).
+// Checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH hold the retrieval network without its captioning branch.
+// Their "best_rsum" is the sum of four recalls, without R@10 (train.py, validate; quirk Q14).
 func init() {
 	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4,
 		unsupported: []string{"use_abs", "no_imgnorm"}, options: func(m *Model) map[string]any {
-			o := imageOptions(m)
-			o["img_dim"], o["dim_vid"] = m.Dims.Feature, m.Options.EmbedDim
+			o := with(imageOptions(m), map[string]any{"img_dim": m.Dims.Feature, "dim_vid": m.Options.EmbedDim,
+				"dim_word": m.Options.WordDim, "max_len": captionLength, "bidirectional": 0, "rnn_type": "gru",
+				"rnn_dropout_p": 0.5})
 			if m.Options.VSRN.Mode == modeCOCO {
 				o["data_name"] = "coco_precomp"
 			}
-			o["dim_word"], o["max_len"] = m.Options.WordDim, captionLength
-			o["bidirectional"], o["rnn_type"], o["rnn_dropout_p"] = 0, "gru", 0.5
 			return o
 		}}
 }
@@ -21,15 +20,12 @@ func isVSRN(r *Reference) bool {
 		r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
 }
 
-// readVSRN takes the mode from the batch norm after the GRU. No tensor depends on the number of regions.
+// readVSRN finds the mode: only f30k has a batch norm after the GRU.
 func readVSRN(r *Reference) error {
-	o := &r.options
-	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
-	o.TextEncoder, o.EmbedDim, o.WordDim = "gru", fc.Shape[0], embed.Shape[1]
-	o.VSRN.Caption = false
+	r.readSizes("gru")
+	r.options.VSRN.Caption = false
 	if r.states[0]["bn.weight"] == nil {
-		o.VSRN.Mode = modeCOCO
+		r.options.VSRN.Mode = modeCOCO
 	}
-	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
 	return nil
 }

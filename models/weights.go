@@ -9,31 +9,31 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Weights are trained parameters in a file, of whatever format.
+// Weights are trained parameters in a file of any format.
 type Weights interface {
-	// Network and Sizes describe the network the weights belong to.
+	// Network and Sizes describe the network of the weights.
 	Network() Options
 	Sizes() Dims
-	// VocabularyHash identifies the vocabulary of the word vectors; "" where the file does not know it.
+	// VocabularyHash identifies the vocabulary of the word vectors; "" if it is unknown.
 	VocabularyHash() string
-	// Learned are the parameters of the loss that trained the weights, for NewModel; most have none.
+	// Learned are the parameters of the loss that trained the weights, for NewModel; most losses have none.
 	Learned() []*nn.Param
-	// Restore sets the parameters of a model, all of them.
+	// Restore sets all parameters of a model.
 	Restore(m *Model) error
 	// File is the path of the file.
 	File() string
-	// Assumed says which options of the network the file does not tell, what they are taken to be, and how to give
-	// others; "" where it tells all.
+	// Assumed names the options that the file lacks, the values assumed for them, and how to give others; "" if it
+	// lacks none.
 	Assumed() string
-	// Describe names the file and what it holds, for people.
+	// Describe returns the path and a summary of the contents, for people.
 	Describe() string
-	// Progress is the number of epochs and steps trained and the validation score (M-Recall), as far as known.
+	// Progress is the number of epochs and steps trained and the validation score (M-Recall), 0 if unknown.
 	Progress() (epoch float64, step int64, score float64)
 	Close() error
 }
 
 // OpenWeights opens a run directory, a checkpoint of vsetrain, or a .pth or .pth.tar of a reference repository. given
-// are options in place of those in a file of a repository; a checkpoint of vsetrain knows its own.
+// replaces options of a repository's file; for a checkpoint of vsetrain it must agree with the options in the file.
 func OpenWeights(path string, given Given) (Weights, error) {
 	path, err := FindCheckpoint(path)
 	if err != nil {
@@ -54,21 +54,20 @@ func OpenWeights(path string, given Given) (Weights, error) {
 	}
 }
 
-// agree returns an error, and closes the checkpoint, where it has other options than those that are given.
+// agree closes the checkpoint and returns an error if it has other options than g.
 func (g Given) agree(c *Checkpoint) error {
 	for x := range c.Info.Model.each() {
 		if v, ok := g[x.key]; ok && v != x.value.Interface() {
 			c.Close()
-			return fmt.Errorf("%s: --set %s%s=%v: its weights were trained with %v, as it says; leave --set out, "+
-				"which is for options that a file of a reference repository does not tell", c.Path, modelSection,
-				x.key, v, x.value)
+			return fmt.Errorf("%s: --set %s%s=%v: its weights were trained with %v; leave --set out, which is for "+
+				"options that a file of a reference repository lacks", c.Path, modelSection, x.key, v, x.value)
 		}
 	}
 	return nil
 }
 
-// OtherOptions lists the options of a network that weights were trained with other values of, as far as their file
-// tells; "" where there are none.
+// OtherOptions lists the options in the file of weights that differ from o, with their values in the file;
+// "" if none differs.
 func OtherOptions(w Weights, o Options) string {
 	r, reference := w.(*Reference)
 	own := w.Network()
@@ -83,27 +82,18 @@ func OtherOptions(w Weights, o Options) string {
 	return strings.Join(list, ", ")
 }
 
-// Assumed implements Weights: the description of a checkpoint tells all.
-func (c *Checkpoint) Assumed() string { return "" }
-
-// Network implements Weights.
-func (c *Checkpoint) Network() Options { return c.Info.Model }
-
-// Sizes implements Weights.
-func (c *Checkpoint) Sizes() Dims { return c.Info.Dims }
-
-// VocabularyHash implements Weights.
+// Network, Sizes, VocabularyHash, File, Assumed, Progress and Describe implement Weights. A checkpoint of vsetrain
+// holds all options.
+func (c *Checkpoint) Network() Options       { return c.Info.Model }
+func (c *Checkpoint) Sizes() Dims            { return c.Info.Dims }
 func (c *Checkpoint) VocabularyHash() string { return c.Info.Vocabulary }
+func (c *Checkpoint) File() string           { return c.Path }
+func (c *Checkpoint) Assumed() string        { return "" }
 
-// Progress implements Weights.
 func (c *Checkpoint) Progress() (float64, int64, float64) {
 	return c.Info.Epoch, c.Info.Step, c.Info.Score
 }
 
-// File implements Weights.
-func (c *Checkpoint) File() string { return c.Path }
-
-// Describe implements Weights.
 func (c *Checkpoint) Describe() string {
 	s := fmt.Sprintf("%s: %s after step %d (epoch %.2f)", c.Path, c.Info.Model.Network, c.Info.Step, c.Info.Epoch)
 	if c.Info.Score > 0 {

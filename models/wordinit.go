@@ -7,24 +7,22 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Pretrained word vectors: the table of a GRU or BiGRU encoder begins with the vectors that a file has for the words of
-// the vocabulary, as they are. What the file lacks is drawn as ever, but for CHAN, whose code draws from a normal
-// distribution of deviation 1 where it has a file and from Xavier's where it has none (ppanzx/CHAN, lib/encoders.py,
-// EncoderTextBigru.init_weights).
+// The word vectors of a GRU or BiGRU encoder can start from a file of pretrained vectors. Words that the file lacks are
+// drawn as without a file, except in CHAN: its code draws them from a normal distribution with deviation 1, and without
+// a file from Xavier's (ppanzx/CHAN, lib/encoders.py, EncoderTextBigru.init_weights).
 
-// Words says where the word vectors of a model began.
+// Words describes the pretrained word vectors of a model.
 type Words struct {
 	File   string `json:"file"` // base name
 	SHA256 string `json:"sha256"`
-	Found  int    `json:"found"` // words that the file has
+	Found  int    `json:"found"` // words in the file
 	Of     int    `json:"of"`    // words of the vocabulary, special ones and <mask> included
 }
 
-// wordTable is the name of the table of word vectors.
+// wordTable is the name of the word vectors.
 const wordTable = "txt.embed.weight"
 
-// wordsOf returns the table of word vectors of a network [V, W], V the words of the vocabulary and <mask> where the
-// network has one.
+// wordsOf returns the word vectors of a network, [V, W]. V includes <mask> if the network has it.
 func wordsOf(n Network) (*nn.Param, error) {
 	i := slices.IndexFunc(n.Params(), func(p *nn.Param) bool { return p.Name == wordTable })
 	if i < 0 {
@@ -33,7 +31,7 @@ func wordsOf(n Network) (*nn.Param, error) {
 	return n.Params()[i], nil
 }
 
-// freezeWords keeps the word vectors from being trained.
+// freezeWords excludes the word vectors from training.
 func freezeWords(n Network) error {
 	p, err := wordsOf(n)
 	if err == nil {

@@ -17,18 +17,17 @@ type wordEncoder struct {
 	Bert   nn.Bert      `param:"bert"` // in place of the three
 	Linear nn.Linear    `param:"linear"`
 
-	bert        *nn.BertSizes // nil with a GRU
-	word, embed int
+	bert bool // instead of a GRU
 }
 
-// newWordEncoder returns the encoder that the options name. Its word vectors, where it has any, are the vectors of the
-// vocabulary and of extra words after it, such as <mask>.
+// newWordEncoder returns the encoder that the options name. The word vectors of a GRU or BiGRU include extra words
+// after the vocabulary, such as <mask>.
 func newWordEncoder(o Options, d Dims, extra int) wordEncoder {
-	w := wordEncoder{word: o.WordDim, embed: o.EmbedDim}
+	var w wordEncoder
 	switch o.TextEncoder {
 	case TextBert:
 		sizes := o.Bert.sizes(d.Vocab)
-		w.bert, w.Bert, w.Linear = &sizes, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, o.EmbedDim)
+		w.bert, w.Bert, w.Linear = true, nn.NewBert(sizes), nn.NewLinear(sizes.Hidden, o.EmbedDim)
 		return w
 	case "bigru":
 		both := nn.NewBiGRU(o.WordDim, o.EmbedDim)
@@ -41,9 +40,9 @@ func newWordEncoder(o Options, d Dims, extra int) wordEncoder {
 	return w
 }
 
-// states computes the vectors of all words: packed [B·L, E], or with BERT concatenated [capacity, E].
+// states computes the vectors of all words: [B·L, E] packed, or with BERT [capacity, E] concatenated.
 func (w *wordEncoder) states(g *graph.Graph, c Captions) (x *graph.Node, packed bool) {
-	if w.bert != nil {
+	if w.bert {
 		x = w.Bert.Forward(g, c.Words, c.Lengths)
 		if n := c.capacity(); n < graph.Dim(x, 0) {
 			x = g.SliceRows(x, 0, n)

@@ -37,4 +37,4 @@ on cortex-a72 -run '^TestBatched$/^bf16$' ./internal/compute/gemm
 on max -run '^TestConformance$/^fp32$' ./internal/compute/device/cpu
 on max -run '^TestConformance$/^bf16$/^(Gemm|GRU|GRUGrad|Similarities|Factored)$' ./internal/compute/device/cpu
 on max -run '^TestGolden' ./models ./models/nn ./loss
-on max -run '^(TestGoldenTrainStep|TestGoldenOptim|TestThreadsChangeNothing|TestVSEInfResumesExactly)$' ./train
+on max -run '^(TestGoldenTrainStep|TestGoldenOptim|TestNetworksDoNotDependOnThreads|TestNetworksResumeExactly)$' ./train

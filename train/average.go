@@ -13,11 +13,11 @@ import (
 //
 //	a_n = d_n a_{n-1} + (1 - d_n) w_n,    d_n = min(d, (n - 1) / (n + 8))
 //
-// for w_n the weights after update n, from 1, so that it begins with the weights after the first update and forgets the
-// first ones quickly. Running statistics are not averaged: the statistics of the weights serve it too.
+// w_n are the weights after update n, from 1. The average begins with the weights after the first update and soon
+// forgets early weights. Running statistics are not averaged; the average uses the network's.
 //
-// Sources: B. Polyak, A. Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992; the rise of d is taken
-// from TensorFlow's ExponentialMovingAverage with num_updates.
+// Sources: B. Polyak, A. Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992; TensorFlow's
+// ExponentialMovingAverage with num_updates for the rise of d.
 type average struct {
 	decay  float64
 	dev    device.Device
@@ -27,7 +27,7 @@ type average struct {
 	factor device.View // [2] d_n and 1 - d_n
 }
 
-// averagePiece is how many values are averaged at a time.
+// averagePiece is the number of values that are averaged at a time.
 const averagePiece = 1 << 20
 
 func newAverage(dev device.Device, p *graph.Params, decay float64) (*average, error) {
@@ -49,7 +49,7 @@ func (a *average) count(n int64) {
 	a.dev.UploadDoubles(a.factor, []float64{d, 1 - d})
 }
 
-// update takes the weights after an update into the average, those that this rank updates.
+// update adds the weights that this rank has updated to the average.
 func (a *average) update(parts []part) {
 	for i := range parts {
 		a.pieces(parts[i].from, parts[i].to, func(average, weights, scratch device.View) {
@@ -60,7 +60,7 @@ func (a *average) update(parts []part) {
 	}
 }
 
-// exchange puts the average in the place of the weights, and these in its place.
+// exchange swaps the average and the weights.
 func (a *average) exchange() {
 	a.pieces(0, a.params.OptimisedSize(), func(average, weights, scratch device.View) {
 		device.Do(a.dev, device.Copy{Dst: scratch, Src: weights})
@@ -76,7 +76,7 @@ func (a *average) pieces(from, to int, do func(average, weights, scratch device.
 	}
 }
 
-// averaged are values with the average in the place of the weights.
+// averaged are values with the average in place of the weights.
 type averaged struct {
 	models.Values
 	*average
@@ -91,7 +91,7 @@ func (a averaged) DownloadDoubles(dst []float64, src device.View) {
 	a.Values.DownloadDoubles(dst, a.of(src))
 }
 
-// of returns where the average of weights lies; other values have none.
+// of returns the average of a view of weights, and other views as they are.
 func (a averaged) of(v device.View) device.View {
 	if w := a.params.Values(); v.Buf != w.Buf || v.Off >= w.N {
 		return v

@@ -8,21 +8,21 @@ import (
 )
 
 // backward is a compiled graph with the gradients of its parameters. Most gradients are written to the flat gradient
-// memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors
+// memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update read the factors
 // and never store it, which saves three passes over memory as large as the weight.
 //
-// Of several ranks each makes the rows of such a gradient that it updates, of the whole batch.
+// With several ranks, each computes the rows of such a gradient that it updates, for the whole batch.
 type backward struct {
 	vm      *graph.Program
 	updates []update
 	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
-	divided []*part          // matrices of which each rank reads its own rows alone
-	first   []*part          // of the other parameters: those that are gathered before the program runs
+	divided []*part          // matrices of which each rank reads only its own rows
+	first   []*part          // other parameters that are gathered before the program runs
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and
-// compiles it. scale gives the factor of the learning rate of each optimiser group; the values of retain can be read
-// after a run.
+// compiles the graph. scale returns the factor of the learning rate of an optimiser group. The values of retain can be
+// read after a run.
 func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale func(group string) float64,
 	factorFrom int, own *shard, retain ...*graph.Node) (*backward, error) {
 	var specs []graph.ParamSpec
@@ -37,7 +37,7 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 		return nil, err
 	}
 	b := &backward{}
-	var once, twice []span
+	var stored spans
 	var factored []update
 	var targets []graph.Target
 	for i, n := range grads {
@@ -54,31 +54,42 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 			continue
 		}
 		targets = append(targets, graph.Target{Node: n, Into: s.Params.Grad(specs[i].Name)})
-		if specs[i].Twice {
-			twice = append(twice, at)
-		} else {
-			once = append(once, at)
-		}
+		stored.add(&specs[i], at)
 	}
-	b.updates = append(append(updatesOf(1, join(once)...), updatesOf(2, join(twice)...)...), factored...)
+	b.updates = append(stored.updates(), factored...)
 	b.vm, err = graph.Compile(s, g, retain, targets)
 	return b, err
 }
 
-// spanOf is where a parameter lies, and how it is updated.
+// spans are ranges of parameters: index 0 of those that are updated once in a step, 1 of those that are updated twice.
+type spans [2][]span
+
+func (s *spans) add(spec *graph.ParamSpec, at span) {
+	times := 0
+	if spec.Twice {
+		times = 1
+	}
+	s[times] = append(s[times], at)
+}
+
+func (s *spans) updates() []update {
+	return append(updatesOf(1, join(s[0])...), updatesOf(2, join(s[1])...)...)
+}
+
+// spanOf returns the range of a parameter and how it is updated.
 func spanOf(p *graph.Params, spec *graph.ParamSpec, scale func(group string) float64) span {
 	lo, hi := p.Range(spec.Name)
 	return span{lo, hi, scale(spec.Group), spec.Within != nil}
 }
 
-// worthFactoring: the weight is large, and the Gram matrices that give its norm cost much less than its gradient.
+// worthFactoring reports whether a weight is large and the Gram matrices for its norm cost much less than its gradient.
 func worthFactoring(dy, x *graph.Node, from int) bool {
 	n, o, i := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
 	return o*i >= from && (from == 0 || 4*n <= min(o, i))
 }
 
-// await has the program wait for each part of the parameters before it reads it. What other ranks have of a part is
-// sent after all that comes before, but no earlier than where the ranks meet last: they would wait for it there.
+// await makes the program wait for each part of the parameters before it reads the part. Other ranks' pieces of a part
+// are sent after everything before it, but not before the ranks last met, where they would wait for them.
 func (b *backward) await(s *shard) {
 	type read struct {
 		*part
@@ -102,14 +113,14 @@ func (b *backward) await(s *shard) {
 	}
 }
 
-// gather brings the parameters that other ranks have updated and that the program reads first, beside what follows.
+// gather begins to gather the parameters that other ranks have updated and that the program reads first.
 func (b *backward) gather(s *shard) {
 	for _, t := range b.first {
 		s.gather(t, s.params.Values())
 	}
 }
 
-// scatter has the program sum the gradients of each part over the ranks as soon as the part has all of them.
+// scatter makes the program sum the gradients of each part over the ranks as soon as the part is complete.
 func (b *backward) scatter(r *Ranks) {
 	for i := range r.shard.parts {
 		if t := &r.shard.parts[i]; !slices.Contains(b.divided, t) {
@@ -118,7 +129,7 @@ func (b *backward) scatter(r *Ranks) {
 	}
 }
 
-// factors finds the factors of the gradients that stay products: inputs may have moved.
+// factors finds the factors of the gradients that stay products. Inputs may have moved since the last step.
 func (b *backward) factors() {
 	first := len(b.updates) - len(b.nodes)
 	for i, n := range b.nodes {
@@ -127,7 +138,7 @@ func (b *backward) factors() {
 	}
 }
 
-// join merges ranges that touch, give or take the padding between parameters, and are updated alike.
+// join merges ranges that are updated alike and have only padding between them.
 func join(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return a.lo - b.lo })
 	var out []span

@@ -25,6 +25,20 @@ func bf16GPU(t testing.TB, copies, blas bool) device.Device {
 	return openGPU(t, o)
 }
 
+// curveAt is the loss of n steps on batches that take turns.
+func curveAt(t testing.TB, s *Step, n int, lr float64, batch func(seed uint64) *data.Batch) []float64 {
+	t.Helper()
+	var out []float64
+	for i := range n {
+		r, err := s.Run(batch(uint64(1+i%3)), lr, false)
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		out = append(out, r.Loss)
+	}
+	return out
+}
+
 // Training on copies of the operands in bfloat16 does the same bits as on operands that every product rounds for
 // itself: no copy is older than its value, after steps, recorded ones too, and after the parameters were set to the
 // values in a checkpoint. It learns as in float32. Word vectors have a multiple of 8 values: others are multiplied in

@@ -42,18 +42,25 @@ func TestCollapseOfStepsOnTheirWay(t *testing.T) {
 	}
 }
 
-// Steps that are started before the ones before them are finished do the same steps, reports, validations and saves in
-// the same order as others, each validation after all steps before it, and interruptions repeat nothing.
-func TestStepsOnTheirWay(t *testing.T) {
+// A run that is interrupted at any step, and again after resuming, does the same steps, validations and saves in the
+// same order, each once: also where a step is started before the last one is finished.
+func TestInterruptionsRepeatNothing(t *testing.T) {
 	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
 	try.Do(t, plain.loop().Run(t.Context()))
-	for _, due := range []func(int64) bool{nil, func(int64) bool { return false },
-		func(s int64) bool { return s%3 == 0 }} {
-		for _, every := range []int64{1, 3, 4, 100} {
+	one := func(f *deep) Stepper { return f.script }
+	two := func(f *deep) Stepper { return f }
+	for _, c := range []struct {
+		stepper func(*deep) Stepper
+		due     func(int64) bool
+		most    int
+	}{{one, nil, 0}, {two, nil, 1}, {two, func(int64) bool { return false }, 2},
+		{two, func(s int64) bool { return s%3 == 0 }, 2}} {
+		for _, every := range []int64{1, 2, 3, 4, 7, 100} {
 			f := &deep{script: &script{scores: plain.scores}}
 			l := f.loop()
+			interruptions := 0
 			for {
-				l.Step, l.Hooks.Due, l.Options.ValStep = f, due, 2
+				l.Step, l.Hooks.Due, l.Options.ValStep = c.stepper(f), c.due, 2
 				ctx, cancel := context.WithCancel(t.Context())
 				f.onStep = func(i StepInfo) error {
 					if i.Step%every == 0 {
@@ -69,13 +76,15 @@ func TestStepsOnTheirWay(t *testing.T) {
 				if !errors.Is(err, ErrInterrupted) || len(f.results) != 0 {
 					t.Fatal(err, f.results)
 				}
+				interruptions++
 				l = f.resume(f.saved[len(f.saved)-1])
 			}
 			what := fmt.Sprintf("interrupted every %d steps", every)
 			same(t, what, f.only("run"), plain.only("run"))
 			same(t, what, f.only("step", "val"), plain.only("step", "val"))
-			if want := map[bool]int{true: 1, false: 2}[due == nil]; f.most != want {
-				t.Errorf("%s: %d steps on their way at once, want %d", what, f.most, want)
+			if f.most != c.most || c.most == 0 && interruptions != int(10/every) {
+				t.Errorf("%s: %d steps on their way at once, want %d; %d interruptions", what, f.most, c.most,
+					interruptions)
 			}
 		}
 	}

@@ -8,24 +8,23 @@ import (
 	"vsetrain/internal/compute/tile64"
 )
 
-// FalseNegatives says how like their anchors the negatives of training batches are, by the semantic vectors of the
-// captions. A hard negative is the one with the largest hinge, as training takes it: for an image a caption, for a
-// caption an image. One whose semantic similarity is at least FalseSimilarity is called false: it describes much the
-// same.
+// FalseNegatives measures how similar the negatives of training batches are to their anchors, by the semantic vectors
+// of the captions. The hard negative of an anchor has the largest hinge, as in training. A negative with a semantic
+// similarity of at least FalseSimilarity is false: it describes nearly the same.
 type FalseNegatives struct {
-	Hard        int     `json:"hard"`            // hard negatives looked at
+	Hard        int     `json:"hard"`            // number of hard negatives
 	HardSimilar float64 `json:"hard_similarity"` // their mean semantic similarity
-	AllSimilar  float64 `json:"all_similarity"`  // the share of all negatives of the batches
+	AllSimilar  float64 `json:"all_similarity"`  // mean semantic similarity of all negatives
 	HardFalse   float64 `json:"hard_false"`      // percent of the hard negatives that are false
 	AllFalse    float64 `json:"all_false"`       // percent of all negatives
 	all         int
 }
 
-// FalseSimilarity is the semantic similarity from which a negative is called false.
+// FalseSimilarity is the smallest semantic similarity of a false negative.
 const FalseSimilarity = 0.5
 
-// Add counts one batch: scores, margins and semantic similarities [n, n], row i the image of caption i; images [n] are
-// the numbers of the images.
+// Add counts one batch with scores, margins and semantic similarities [n, n]. Row i is the image of caption i, and
+// images [n] are the indices of the images.
 func (f *FalseNegatives) Add(scores, margins, similar []float64, images []int32) {
 	n := len(images)
 	row, column := make([]int, n), make([]int, n) // the hard negative of each anchor
@@ -64,15 +63,15 @@ func (f *FalseNegatives) Add(scores, margins, similar []float64, images []int32)
 	}
 }
 
-// Finish turns the sums of the batches added into means.
+// Finish turns the sums over all batches into means.
 func (f *FalseNegatives) Finish() {
 	hard := math.Max(1, float64(f.Hard))
 	f.HardSimilar, f.HardFalse = f.HardSimilar/hard, 100*f.HardFalse/hard
 	f.AllSimilar, f.AllFalse = f.AllSimilar/math.Max(1, float64(f.all)), 100*f.AllFalse/math.Max(1, float64(f.all))
 }
 
-// FalseNegatives looks at the batch, whose captions belong to images [n] and have semantic vectors [n, dim]. cosine
-// selects the similarity, as LSEH's options do.
+// FalseNegatives measures the batch. Its captions have semantic vectors [n, dim], and images [n] are the indices of
+// their images. cosine selects the similarity, as LSEH's options do.
 func (b *Scored) FalseNegatives(images []int32, vectors []float32, dim int, cosine bool) FalseNegatives {
 	n := len(b.Captions)
 	scores, margins := make([]float64, n*n), make([]float64, n*n)
@@ -88,8 +87,8 @@ func (b *Scored) FalseNegatives(images []int32, vectors []float32, dim int, cosi
 	return f
 }
 
-// similarities returns the semantic similarities [n, n] of vectors [n, dim] as LSEH defines them: inner products over
-// the largest of their row, or cosines.
+// similarities returns the semantic similarities [n, n] of vectors [n, dim] as LSEH defines them: inner products
+// divided by the largest of their row, or cosines.
 func similarities(vectors []float32, n, dim int, cosine bool) []float64 {
 	const rows, columns = tile64.Rows, tile64.Columns
 	kernel, stride := tile64.Best(), (n+rows-1)/rows*rows

@@ -8,19 +8,19 @@ import (
 	"vsetrain/data"
 )
 
-// StepResult is what a step reports.
+// StepResult is the result of a step.
 type StepResult struct {
 	Loss                   float64 // the whole loss
 	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
-	LossCaptioning         float64 // what a captioning branch adds to them, 0 without one
+	LossCaptioning         float64 // the captioning branch's part, 0 without one
 	GradNorm               float64 // before clipping
-	Gap                    float64 // by how much the highest-scoring negatives score above the matches, summed; see gap
+	Gap                    float64 // how much higher the highest-scoring negatives score than the matches; see gap
 	LearningRate           float64
-	Stop                   bool // a rank wants to stop (Ranks)
+	Stop                   bool // a rank wants to stop (Ranks.WantStop)
 }
 
-// NotFiniteError is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the
-// step; running statistics may have moved.
+// NotFiniteError is the error of a step whose loss or gradient is NaN or infinite. The step changes no parameter, but
+// it may change running statistics.
 type NotFiniteError struct {
 	What  string
 	Value float64
@@ -28,7 +28,7 @@ type NotFiniteError struct {
 
 func (e *NotFiniteError) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Value) }
 
-// Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
+// Run does one step on a batch with learning rate lr. sum selects the warm-up form of the loss.
 func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 	if err := s.Start(b, lr, sum); err != nil {
 		return StepResult{}, err
@@ -36,7 +36,7 @@ func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 	return s.Finish()
 }
 
-// Finish waits for the oldest step that was started and returns what it reports.
+// Finish waits for the oldest started step and returns its result.
 func (s *Step) Finish() (StepResult, error) {
 	st, x, scores, err := s.pop()
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Step) Finish() (StepResult, error) {
 	return r, nil
 }
 
-// result is what the scalars of reports say, and those that the loss remembers.
+// result turns the scalars of reports into a result. remembered are the scalars for the memory of the loss.
 func (p *program) result(x []float64) (r StepResult, remembered []float64) {
 	r = StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3]}
 	x = x[4:]
@@ -72,7 +72,7 @@ func (p *program) result(x []float64) (r StepResult, remembered []float64) {
 	return r, x
 }
 
-// gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:
+// gap returns how much higher the highest-scoring negatives score than the matches, summed over rows and columns:
 //
 //	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj
 //

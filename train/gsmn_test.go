@@ -77,7 +77,7 @@ func TestGSMNNeedsBoxesAndDependencies(t *testing.T) {
 	s := gsmnStep(t, openCPU(t, cpu.Options{Threads: 1}), gsmnModes["sparse, others"], loss.LMH)
 	for name, spoil := range map[string]func(b *data.Batch){
 		"needs the boxes of the regions": func(b *data.Batch) { b.Boxes = nil },
-		"needs the dependencies of 6 captions, there are those of -1": func(
+		"needs the dependencies of 6 captions, found the dependencies of 0": func(
 			b *data.Batch) {
 			b.Edges, b.EdgeStart = nil, nil
 		},

@@ -6,8 +6,8 @@ import (
 	"vsetrain/models"
 )
 
-// labels are the inputs of a captioning branch (models.Labels) for one batch. A caption has as many steps as targets
-// that its mask keeps: its words after <start>, <end> and one <pad>, at most the longest caption the branch writes
+// labels are the inputs of a captioning branch (models.Labels) for one batch. A caption has a step for each unmasked
+// target: its words after <start>, <end> and one <pad>, up to the longest caption that the branch writes
 // (KunpengLi1994/VSRN, data.py: PrecompDataset).
 type labels struct {
 	words, mask, steps []int32

@@ -12,8 +12,8 @@ import (
 	"vsetrain/models/nn"
 )
 
-// NewModel builds a network with the scalars that a loss learns beside it (loss.Options.Learned): they are trained,
-// stored and averaged like its own parameters.
+// NewModel builds a network with the scalars that a loss learns (loss.Options.Learned). They are trained, stored and
+// averaged like the network's parameters.
 func NewModel(dev device.Device, o models.Options, d models.Dims, l *loss.Options) (*models.Model, error) {
 	var learned []*nn.Param
 	for _, p := range l.Learned() {
@@ -22,8 +22,8 @@ func NewModel(dev device.Device, o models.Options, d models.Dims, l *loss.Option
 	return models.NewModel(dev, o, d, learned...)
 }
 
-// limit brings a scalar that a loss learns back into its range after an update, in place and without a gradient
-// (mlfoundations/open_clip, task/image_text_task.py: clamp_logit_scale).
+// limit clamps a scalar that a loss learns to its range after an update (mlfoundations/open_clip,
+// task/image_text_task.py: clamp_logit_scale).
 type limit struct {
 	name  string
 	value device.View // [1]
@@ -33,7 +33,7 @@ type limit struct {
 	open  [2]bool     // ends at infinity
 }
 
-// newLimits are the limits of all parameters that have a range.
+// newLimits returns the limits of all parameters with a range.
 func newLimits(dev device.Device, p *graph.Params) ([]limit, error) {
 	var list []limit
 	for _, s := range p.Specs {
@@ -58,7 +58,7 @@ func newLimits(dev device.Device, p *graph.Params) ([]limit, error) {
 	return list, nil
 }
 
-// apply computes max(x, lower end), and of -x max(-x, -upper end).
+// apply computes x ← max(x, lower end), then -x ← max(-x, -upper end).
 func (l *limit) apply(dev device.Device) {
 	for i, sign := range []float64{1, -1} {
 		if l.open[i] {

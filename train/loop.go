@@ -11,14 +11,14 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Source delivers the batches of training in order, from the position it was opened at.
+// Source delivers the batches of training in order, from the position at which it was opened.
 type Source interface {
 	Next() (*data.Batch, error)
 	Release(*data.Batch)
 }
 
-// Position is where a run stands: everything besides weights and optimiser state that the next step depends on. All
-// randomness is a function of the seed and this position.
+// Position is the position of a run: everything that the next step depends on besides weights and optimiser state. All
+// random numbers are functions of the seed and the position.
 type Position struct {
 	Step      int64   `json:"step"`  // steps done since the start of the run
 	Epoch     int     `json:"epoch"` // epoch of the next step, from 0
@@ -26,69 +26,69 @@ type Position struct {
 	Best      float64 `json:"best"`  // best score so far, 0 before the first validation
 	BestStep  int64   `json:"best_step"`
 	Stale     int     `json:"stale"`               // validations in a row without a better score
-	Collapsed int     `json:"collapsed"`           // steps in a row with all scores alike
+	Collapsed int     `json:"collapsed"`           // collapsed steps in a row, see Loop.watch
 	Pending   bool    `json:"pending"`             // a validation is due before the next step
-	Validated int64   `json:"validated,omitempty"` // step of the last validation, where Options.ValGap asks for it
+	Validated int64   `json:"validated,omitempty"` // step of the last validation, if Options.ValGap is set
 
 	// The best validation of the averaged weights (OptimOptions.EMA).
 	BestAverage     float64 `json:"best_average,omitempty"`
 	BestAverageStep int64   `json:"best_average_step,omitempty"`
 }
 
-// Stepper trains, a batch at a time; *Step is the one in use.
+// Stepper does training steps. *Step implements it.
 type Stepper interface {
-	// Start begins a step on a batch, which may be released when the step is finished: a device may read features by
-	// itself. sum selects the warm-up form of the loss.
+	// Start begins a step on a batch, which may be released when the step is finished. sum selects the warm-up form of
+	// the loss.
 	Start(b *data.Batch, lr float64, sum bool) error
-	// Finish waits for the oldest step that was started and returns what it reports.
+	// Finish waits for the oldest started step and returns its result.
 	Finish() (StepResult, error)
-	// Depth is how many steps may be started and not finished: 1, or more on a device that runs behind its calls.
+	// Depth is the number of steps that may be started and not finished: 1, or more on an asynchronous device.
 	Depth() int
 }
 
-// StepInfo is what a step reports to the hooks.
+// StepInfo is the report of a step for hooks.
 type StepInfo struct {
 	Position           // after the step
 	EpochPosition      float64
 	StepResult         StepResult
 	Batch              int
 	Duration, DataWait time.Duration
-	Usage              *device.Usage // of the device, at some moment of the last second; nil where it does not tell
+	Usage              *device.Usage // of the device, within the last second; nil if it is unknown
 }
 
-// ValidationInfo is what a validation reports.
+// ValidationInfo is the report of a validation for hooks.
 type ValidationInfo struct {
 	Position      // after the validation
 	EpochPosition float64
 	Metrics       eval.Metrics
 	Score         float64 // what decides the best checkpoint
 	Better        bool
-	Average       *AverageInfo // of the averaged weights, nil without
+	Average       *AverageInfo // of the averaged weights; nil if none are kept
 	Duration      time.Duration
 }
 
-// AverageInfo is the part of a validation that measured the averaged weights.
+// AverageInfo is the part of a validation that measures the averaged weights.
 type AverageInfo struct {
 	Metrics eval.Metrics
 	Score   float64
-	Better  bool // than all averaged weights before
+	Better  bool // than all earlier averaged weights
 }
 
-// Hooks are called by the loop; nil hooks are skipped. An error from a hook ends training.
+// Hooks are functions that Loop calls; nil hooks are skipped. An error from a hook ends training.
 type Hooks struct {
 	Step       func(StepInfo) error
 	Validation func(ValidationInfo) error
-	// Warn reports something a person should know while training continues.
+	// Warn reports a warning while training continues.
 	Warn func(error) error
-	// Save stores the state of the run, behind the validation v or, where that is nil, as it was interrupted.
+	// Save stores the state of the run after the validation v, or after an interruption if v is nil.
 	Save func(p Position, v *ValidationInfo) error
-	// Due reports that Step looks at what a step left behind, so that the next one is not started before; nil is
-	// always.
+	// Due reports whether the Step hook reads the state of the device after a step, so that the next step must not be
+	// started before. A nil hook means after every step.
 	Due func(step int64) bool
 }
 
-// Loop is Algorithm 1 of the LSEH paper: mini-batches, a validation every val_step steps and at each epoch end, the
-// best model by M-Recall.
+// Loop is Algorithm 1 of the LSEH paper: training on mini-batches with a validation every val_step steps and at the end
+// of each epoch, and the best model by M-Recall.
 type Loop struct {
 	Options Options
 	Optim   OptimOptions
@@ -97,28 +97,28 @@ type Loop struct {
 	Step    Stepper
 	Source  Source
 	Batches int // per epoch
-	// Validate scores the model on the validation split. All ranks call it, and rank 0 alone has the metrics.
+	// Validate scores the model on the validation split. All ranks call it; only rank 0 receives the metrics.
 	Validate func(context.Context) (eval.Metrics, error)
-	// ValidateAverage scores the averaged weights; nil without them.
+	// ValidateAverage scores the averaged weights; nil if none are kept.
 	ValidateAverage func(context.Context) (eval.Metrics, error)
-	// Ranks are those of the job, nil where there is one. Rank 0 alone has metrics and hooks; the others take over what
-	// it decides.
+	// Ranks are the ranks of the job, nil with one rank. Only rank 0 has metrics and hooks; the others follow its
+	// decisions.
 	Ranks    *Ranks
 	Hooks    Hooks
 	Now      func() time.Time
-	Position Position // after the last step that is finished
+	Position Position // after the last finished step
 
-	started *StepInfo   // a step that is not finished; its result is missing
+	started *StepInfo   // a step that is not finished, without its result
 	batch   *data.Batch // of that step
-	since   time.Time   // when it was started, or the step before it was finished
+	since   time.Time   // when the step was started, or the one before it was finished
 	drift   drift
 	ended   bool // the ranks agreed to stop
 }
 
-// ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
+// ErrInterrupted is the error of Loop.Run after its context ends. The state was saved and the run can be resumed.
 var ErrInterrupted = errors.New("training interrupted; the state is saved, continue with --resume")
 
-// Run trains from Position until the epochs are done, training stops early, or ctx ends.
+// Run trains from Position until all epochs are done, training stops early, or ctx ends.
 func (l *Loop) Run(ctx context.Context) error {
 	for {
 		if l.stops(ctx) {
@@ -145,7 +145,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// stops reports whether the run is interrupted. Several ranks find that out together, behind a step or a validation.
+// stops reports whether the run is interrupted. Several ranks agree on it after a step or a validation.
 func (l *Loop) stops(ctx context.Context) bool {
 	if l.Ranks == nil {
 		return ctx.Err() != nil
@@ -154,13 +154,14 @@ func (l *Loop) stops(ctx context.Context) bool {
 	return l.ended
 }
 
-// Finished reports whether a run ends at a position, which counts the validations that were in vain.
+// Finished reports whether a run ends at a position.
 func (o *Options) Finished(p *Position) bool {
 	return p.Epoch >= o.Epochs || o.MaxSteps > 0 && p.Step >= int64(o.MaxSteps) ||
 		o.EarlyStop > 0 && p.Stale >= o.EarlyStop
 }
 
-// Planned returns the steps and validations of a run of epochs of so many batches, without early stopping.
+// Planned returns the numbers of steps and validations of a run with that many batches per epoch, without early
+// stopping.
 func (o *Options) Planned(batches int) (steps, validations int64) {
 	steps = int64(o.Epochs) * int64(batches)
 	if o.MaxSteps > 0 {
@@ -174,7 +175,7 @@ func (o *Options) Planned(batches int) (steps, validations int64) {
 			if p.Step = p.Validated; p.Step >= steps {
 				return steps, validations
 			}
-			if validations == 1e6 { // nobody waits for more to be counted
+			if validations == 1e6 { // extrapolate
 				return steps, validations * steps / p.Step
 			}
 		}
@@ -195,8 +196,8 @@ func (o *Options) Planned(batches int) (steps, validations int64) {
 	return steps, validations
 }
 
-// NextValidation returns the step of the first validation after a position, except for one at the end of training;
-// batches are those of an epoch.
+// NextValidation returns the step of the first validation after a position, not counting the one at the end of
+// training. batches is the number of batches per epoch.
 func (o *Options) NextValidation(p *Position, batches int) int64 {
 	from := max(p.Step+1, p.Validated+int64(o.ValGap))
 	next := func(every int64) int64 { return (from + every - 1) / every * every }
@@ -206,7 +207,7 @@ func (o *Options) NextValidation(p *Position, batches int) int64 {
 	return next(int64(batches))
 }
 
-// Validated takes what a validation measured into account: it fills in its scores, and the position.
+// Validated sets the scores of a validation from its metrics, and updates the position.
 func (o *Options) Validated(p *Position, v *ValidationInfo) {
 	p.Pending = false
 	if o.ValGap > 0 {
@@ -230,7 +231,7 @@ func (o *Options) Validated(p *Position, v *ValidationInfo) {
 	v.Position = *p
 }
 
-// score is what decides the best checkpoint.
+// score returns the score that decides the best checkpoint.
 func (o *Options) score(m eval.Metrics) float64 {
 	if o.Best == "4recalls" {
 		return m.VSRNSum() / 4
@@ -238,7 +239,7 @@ func (o *Options) score(m eval.Metrics) float64 {
 	return m.MRecall
 }
 
-// save stores the state of the run. Of several ranks rank 0 does, with the help of the others.
+// save stores the state of the run. With several ranks, rank 0 stores it after all have gathered it.
 func (l *Loop) save(v *ValidationInfo) error {
 	write := func() error {
 		if l.Hooks.Save == nil {
@@ -252,7 +253,7 @@ func (l *Loop) save(v *ValidationInfo) error {
 	return l.Ranks.saving(write)
 }
 
-// step trains on the next batch and decides whether a validation is due.
+// step starts a step on the next batch, finishes the one before it, and decides whether a validation is due.
 func (l *Loop) step() error {
 	p := l.Position
 	if l.started != nil {
@@ -291,7 +292,7 @@ func (l *Loop) step() error {
 	return nil
 }
 
-// finish waits for a step that was started and reports it.
+// finish waits for a started step and reports it.
 func (l *Loop) finish() error {
 	i := l.started
 	if i == nil {
@@ -309,7 +310,7 @@ func (l *Loop) finish() error {
 	return l.done(*i)
 }
 
-// done takes over the position after a step and reports the step.
+// done updates the position after a step and reports the step.
 func (l *Loop) done(i StepInfo) error {
 	collapsed, warm := l.Position.Collapsed, l.Position.Epoch < l.Warmup
 	l.Position, l.ended = i.Position, i.StepResult.Stop
@@ -327,11 +328,11 @@ func (l *Loop) done(i StepInfo) error {
 	return l.Hooks.Step(i)
 }
 
-// epochPosition is the number of epochs done, with a fraction inside an epoch.
+// epochPosition returns the number of epochs done, as a fraction.
 func (l *Loop) epochPosition() float64 { return float64(l.Position.Step) / float64(l.Batches) }
 
-// validate measures the network and saves what is worth it. The ranks divide the work, after they have compared their
-// parameters, and all take over the position of rank 0. One that fails ends, and the others with it.
+// validate measures the network and saves the state. Several ranks first compare their parameters, divide the work, and
+// then set their position to rank 0's. If one fails, all end.
 func (l *Loop) validate(ctx context.Context) error {
 	if l.Ranks != nil {
 		if err := l.Ranks.Compare(); err != nil {
@@ -354,7 +355,7 @@ func (l *Loop) validate(ctx context.Context) error {
 	return l.save(v)
 }
 
-// measure is a validation, which is still pending where it was interrupted.
+// measure validates. After an interruption the validation is still pending.
 func (l *Loop) measure(ctx context.Context) (*ValidationInfo, error) {
 	p := &l.Position
 	start := l.Now()

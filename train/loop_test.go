@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,20 +39,33 @@ func TestLoopCadence(t *testing.T) {
 	}
 }
 
-func TestValidationAtEpochEndsOnly(t *testing.T) {
-	s := &script{}
-	l := s.loop()
-	l.Options.ValStep = 0
-	try.Do(t, l.Run(t.Context()))
-	same(t, "validations", s.only("val"), []string{"val 5 score 50 best true", "val 10 score 50 best false"})
-}
-
-func TestValidationOnceWhereValStepMeetsTheEpochEnd(t *testing.T) {
-	s := &script{}
-	l := s.loop()
-	l.Options.ValStep = 5
-	if err := l.Run(t.Context()); err != nil || s.validations != 2 {
-		t.Errorf("%d validations, %v", s.validations, err)
+// Validations follow val_step and the ends of epochs, once where they meet, and end a run that stops early or has done
+// max_steps.
+func TestWhenTheLoopValidates(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		scores []float64
+		change func(*Options)
+		want   []string
+	}{
+		{"only at the ends of epochs", nil, func(o *Options) { o.ValStep = 0 },
+			[]string{"val 5 score 50 best true", "val 10 score 50 best false"}},
+		{"val_step meets the end", nil, func(o *Options) { o.ValStep = 5 },
+			[]string{"val 5 score 50 best true", "val 10 score 50 best false"}},
+		{"early_stop", []float64{10, 9, 11, 11, 8}, func(o *Options) { o.EarlyStop, o.Epochs = 2, 100 },
+			[]string{"val 2 score 10 best true", "val 4 score 9 best false", "val 5 score 11 best true",
+				"val 6 score 11 best false", "val 8 score 8 best false"}},
+		{"max_steps", nil, func(o *Options) { o.MaxSteps = 3 },
+			[]string{"val 2 score 50 best true", "val 3 score 50 best false"}},
+	} {
+		s := &script{scores: c.scores}
+		l := s.loop()
+		c.change(&l.Options)
+		try.Do(t, l.Run(t.Context()))
+		same(t, c.name, s.only("val"), c.want)
+		if len(s.saved) != len(c.want) || s.saved[len(s.saved)-1] != l.Position {
+			t.Errorf("%s: saved %+v, the loop ends at %+v", c.name, s.saved, l.Position)
+		}
 	}
 }
 
@@ -101,100 +113,39 @@ func TestBestByFourRecalls(t *testing.T) {
 	}
 }
 
-func TestEarlyStop(t *testing.T) {
-	s := &script{scores: []float64{10, 9, 11, 11, 8}}
-	l := s.loop()
-	l.Options.EarlyStop, l.Options.Epochs = 2, 100
-	try.Do(t, l.Run(t.Context()))
-	same(t, "validations", s.only("val"), []string{"val 2 score 10 best true", "val 4 score 9 best false",
-		"val 5 score 11 best true",
-		"val 6 score 11 best false", "val 8 score 8 best false"})
-	if p := l.Position; p.Step != 8 || p.Stale != 2 || p.BestStep != 5 {
-		t.Errorf("position %+v", p)
-	}
-}
-
-func TestMaxStepsEndsWithAValidation(t *testing.T) {
-	s := &script{}
-	l := s.loop()
-	l.Options.MaxSteps = 3
-	try.Do(t, l.Run(t.Context()))
-	same(t, "validations", s.only("val", "save"), []string{"val 2 score 50 best true", "save 2 best true",
-		"val 3 score 50 best false", "save 3 best false"})
-}
-
-// A run that is interrupted at any step, and again after resuming, does the same steps and validations once each.
-func TestInterruptAndResumeRepeatNothing(t *testing.T) {
-	whole := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
-	try.Do(t, whole.loop().Run(t.Context()))
-	for _, every := range []int64{1, 2, 3, 4, 7} {
-		s := &script{scores: whole.scores}
+// A run that is interrupted after a step, or inside the validation after it, saves that the validation is due, and
+// begins with it after resuming.
+func TestInterruptedBeforeAValidation(t *testing.T) {
+	for _, inside := range []bool{false, true} {
+		s := &script{}
 		l := s.loop()
-		interruptions := 0
-		for {
-			ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		if inside {
+			s.onValidate = func() error { cancel(); return ctx.Err() }
+		} else {
 			s.onStep = func(i StepInfo) error {
-				if i.Step%every == 0 {
+				if i.Step == 2 {
 					cancel()
 				}
 				return nil
 			}
-			err := l.Run(ctx)
-			cancel()
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
-			interruptions++
-			l = s.resume(s.saved[len(s.saved)-1])
 		}
-		if interruptions != int(10/every) {
-			t.Errorf("every %d steps: %d interruptions", every, interruptions)
+		if err := l.Run(ctx); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
 		}
-		same(t, fmt.Sprintf("interrupted every %d steps", every), s.only("run", "step", "val"),
-			whole.only("run", "step", "val"))
-	}
-}
-
-func TestInterruptedBeforeAValidationSavesThatItIsDue(t *testing.T) {
-	s := &script{}
-	l := s.loop()
-	ctx, cancel := context.WithCancel(t.Context())
-	s.onStep = func(i StepInfo) error {
-		if i.Step == 2 {
-			cancel()
+		if want := (Position{Step: 2, Iter: 2, Pending: true}); len(s.saved) != 1 || s.saved[0] != want {
+			t.Fatalf("saved %+v, want %+v", s.saved, want)
 		}
-		return nil
+		s.onValidate, s.onStep, s.events = nil, nil, nil
+		try.Do(t, s.resume(s.saved[0]).Run(t.Context()))
+		same(t, "first events after resuming", s.events[:2], []string{"val 2 score 50 best true", "save 2 best true"})
 	}
-	if err := l.Run(ctx); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	if want := (Position{Step: 2, Iter: 2, Pending: true}); len(s.saved) != 1 || s.saved[0] != want {
-		t.Errorf("saved %+v, want %+v", s.saved, want)
-	}
-}
-
-// Validation itself stops when the context ends; the state is saved with the validation still due.
-func TestInterruptedInsideAValidation(t *testing.T) {
-	s := &script{}
-	l := s.loop()
-	ctx, cancel := context.WithCancel(t.Context())
-	s.onValidate = func() error { cancel(); return ctx.Err() }
-	if err := l.Run(ctx); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	if len(s.saved) != 1 || !s.saved[0].Pending || s.saved[0].Step != 2 {
-		t.Fatalf("saved %+v", s.saved)
-	}
-	s.onValidate = nil
-	try.Do(t, s.resume(s.saved[0]).Run(t.Context()))
-	same(t, "first events after resuming", s.events[5:7], []string{"val 2 score 50 best true", "save 2 best true"})
 }
 
 func TestErrorsEndTheRun(t *testing.T) {
 	boom := errors.New("boom")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	for _, c := range []struct {
 		name, message string
 		prepare       func(s *script, l *Loop)
@@ -210,31 +161,21 @@ func TestErrorsEndTheRun(t *testing.T) {
 			l.Hooks.Save = func(Position, *ValidationInfo) error { return boom }
 		}},
 		{"step", "step 1: boom", func(s *script, _ *Loop) { s.fail = boom }},
+		{"hook while interrupted", "boom", func(s *script, _ *Loop) { // or the best weights would be lost silently
+			s.onResult = func(ValidationInfo) error { cancel(); return boom }
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &script{}
 			l := s.loop()
 			c.prepare(s, l)
-			if err := l.Run(t.Context()); !errors.Is(err, boom) || err.Error() != c.message {
+			if err := l.Run(ctx); !errors.Is(err, boom) || err.Error() != c.message {
 				t.Errorf("got %v, want %q", err, c.message)
 			}
 			if len(s.saved) > 0 {
 				t.Errorf("saved %+v", s.saved)
 			}
 		})
-	}
-}
-
-// A checkpoint that cannot be written must not be taken for an interruption, or the best weights would be lost
-// silently.
-func TestFailureWhileInterruptedIsReported(t *testing.T) {
-	boom := errors.New("disk full")
-	s := &script{}
-	l := s.loop()
-	ctx, cancel := context.WithCancel(t.Context())
-	s.onResult = func(ValidationInfo) error { cancel(); return boom }
-	if err := l.Run(ctx); !errors.Is(err, boom) || len(s.saved) != 0 {
-		t.Errorf("got %v, saved %+v", err, s.saved)
 	}
 }
 

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"vsetrain/internal/compute/graph"
@@ -10,24 +11,24 @@ import (
 
 const inputScores = "in.scores" // [B, B]
 
-// lossShape is what a graph of the loss alone depends on.
+// lossShape identifies a graph of the loss alone.
 type lossShape struct{ n, semantic int }
 
-// LossTimer measures what the loss of a step costs without its network: margins, hard negatives and the gradient of the
-// scores.
+// LossTimer measures the time of the loss of a step without its network: margins, hard negatives and the gradient of
+// the scores.
 type LossTimer struct {
 	step     *Step
 	programs map[lossShape]*graph.Program
 	scores   []float32
 }
 
-// NewLossTimer measures the loss of a step.
+// NewLossTimer returns a LossTimer for the loss of a step.
 func NewLossTimer(s *Step) *LossTimer {
 	return &LossTimer{step: s, programs: map[lossShape]*graph.Program{}}
 }
 
-// Time runs the loss once more on the scores of the last step, whose batch must not have been released, and returns the
-// time it took.
+// Time runs the loss again on the scores of the last step and returns how long it took. The batch of the step must not
+// have been released.
 func (t *LossTimer) Time(semantic int, now func() time.Time) (time.Duration, error) {
 	s := t.step
 	if s.last == nil {
@@ -38,11 +39,9 @@ func (t *LossTimer) Time(semantic int, now func() time.Time) (time.Duration, err
 	if s.loss.NeedsSemantics() {
 		sh.semantic = semantic
 	}
-	if cap(t.scores) < v.N {
-		t.scores = make([]float32, v.N)
-	}
-	s.model.Instance.Dev.DownloadFloats(t.scores[:v.N], v)
-	if err := s.model.Instance.Feed(inputScores, t.scores[:v.N]); err != nil {
+	t.scores = slices.Grow(t.scores[:0], v.N)[:v.N]
+	s.model.Instance.Dev.DownloadFloats(t.scores, v)
+	if err := s.model.Instance.Feed(inputScores, t.scores); err != nil {
 		return 0, err
 	}
 	p, err := t.program(sh)

@@ -14,60 +14,61 @@ import (
 // caching: L. Gao, Y. Zhang, J. Han, J. Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
 // Setup", RepL4NLP 2021):
 //
-//	forth  each micro-batch is embedded, and nothing but its embeddings is kept
-//	loss   of the whole batch, and its gradient with respect to the embeddings
-//	back   each micro-batch is embedded again, with the same dropout, and differentiated from there
+//	forward   embeds each micro-batch and keeps only the embeddings
+//	loss      of the whole batch, with its gradient with respect to the embeddings
+//	backward  embeds each micro-batch again, with the same dropout, and computes gradients from there
 //
-// A batch norm needs the values of the whole batch, as the loss does. So networks are divided into stages, which end at
-// batch norms (graph.Cut) and, the last one, at the embeddings. What enters a batch norm, what leaves it and the
-// gradient are kept for the whole batch; each stage goes forth on all micro-batches before the next, and back after it.
+// A batch norm, like the loss, needs the values of the whole batch. Networks are therefore divided into stages, which
+// end at batch norms (graph.Cut) and, the last one, at the embeddings. The inputs, outputs and gradients of batch norms
+// are kept for the whole batch. The forward pass of a stage runs on all micro-batches before the next stage, and its
+// backward pass after the next stage's.
 type micro struct {
 	model      *models.Model
-	size       int // pairs of a micro-batch, at most
+	size       int // largest number of pairs in a micro-batch
 	seed       *uint64
-	read       func(dst []float32, row int) error // of features; nil takes the rows of batches
+	read       func(dst []float32, row int) error // reads features; nil reads them from batches
 	norms      *graph.Instance                    // of the batch norms
-	loss       *graph.Instance                    // of the graph of the loss, whose results are read when all is done
+	loss       *graph.Instance                    // of the loss, whose results are read at the end of the step
 	feeder     *models.Feeder                     // of the network
-	losses     *models.Feeder                     // of loss
+	losses     *models.Feeder                     // of the loss
 	labels     labels
-	captioning *graph.Node // not nil with a captioning branch
+	captioning *graph.Node // nil without a captioning branch
 	updates    []update    // of all parameters
 	images     kept
 	captions   kept
 	cuts       []kept
-	room       int // pairs that what is kept has memory for
+	room       int // pairs that there is memory for
 
-	captioned device.View // the loss of a captioning branch on all micro-batches, absent without one
+	captioned device.View // the loss of a captioning branch on all micro-batches; absent without one
 	programs  map[models.Shape][]stage
-	whole     map[int][]wholeNorm // of that many pairs
+	whole     map[int][]wholeNorm // by the number of pairs
 	flops     float64             // of the step
 
 	pairs batch.Pairs // of the step
 }
 
-// kept are values of all pairs of a batch: embeddings, or those at a cut.
+// kept are values of all pairs of a batch: embeddings, or values at a cut.
 type kept struct {
-	rows, width int         // of a pair; at most that many rows where counted
-	cut         bool        // of what enters a batch norm
-	counted     bool        // the rows of a pair are as many as its regions
-	value       device.View // what micro-batches compute
-	made        device.View // of a cut: what the batch norm makes of it; on the way back the gradient of value
+	rows, width int         // of a pair; if counted, rows is the largest number
+	cut         bool        // the values are the inputs of a batch norm
+	counted     bool        // a pair has a row for each of its regions
+	value       device.View // results of micro-batches
+	made        device.View // of a cut: the output of the batch norm; in the backward pass the gradient of value
 	gradient    device.View // of an embedding, or of made
 }
 
 func (k *kept) size(pairs int) int { return pairs * k.rows * k.width }
 
-// stage is the graphs of a stage on a micro-batch.
+// stage holds the graphs of a stage on a micro-batch.
 type stage struct {
-	forth, back *graph.Program
-	out         []*graph.Node       // of forth: what goes into the cut, or the embeddings
-	before      map[int]*graph.Node // of back: the gradient of what earlier cuts made
-	captioning  *graph.Node         // of back
+	forward, backward *graph.Program
+	out               []*graph.Node       // of forward: the inputs of the cut, or the embeddings
+	before            map[int]*graph.Node // of backward: the gradients of the outputs of earlier cuts
+	captioning        *graph.Node         // of backward
 }
 
-// wholeNorm is the graphs of a batch norm on a batch.
-type wholeNorm struct{ forth, back *graph.Program }
+// wholeNorm holds the graphs of a batch norm on a batch.
+type wholeNorm struct{ forward, backward *graph.Program }
 
 func newMicro(model *models.Model, size int, seed *uint64, scale func(group string) float64,
 	read func(dst []float32, row int) error) (*micro, error) {
@@ -83,18 +84,13 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 			m.cuts = append(m.cuts, kept{cut: true, counted: c.Counts != nil, rows: rows,
 				width: c.X.Shape().TotalSize() / rows})
 		}
-		var once, twice []span
+		var stored spans
 		for _, spec := range in.Params.Specs {
-			if spec.State || g.Lookup(spec.Name) == nil && spec.Within == nil {
-				continue
-			}
-			if at := spanOf(in.Params, &spec, scale); spec.Twice {
-				twice = append(twice, at)
-			} else {
-				once = append(once, at)
+			if !spec.State && (g.Lookup(spec.Name) != nil || spec.Within != nil) {
+				stored.add(&spec, spanOf(in.Params, &spec, scale))
 			}
 		}
-		m.updates = append(updatesOf(1, join(once)...), updatesOf(2, join(twice)...)...)
+		m.updates = stored.updates()
 		return nil
 	})
 	if err != nil {
@@ -109,11 +105,11 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 	return m, nil
 }
 
-// onePair is the smallest graph, from which the sizes of values are read.
+// onePair is the shape of the smallest graph, which tells the sizes of values.
 var onePair = models.Shape{N: 1, Bucket: models.Bucket(1), All: 1}
 
-// readFrom sets what of the training split stays on the device. This, keep, reserve and bytes do nothing where a batch
-// is computed at once.
+// readFrom sets the part of the training split that stays on the device. Like keep, reserve and bytes it does nothing
+// if m is nil, because batches are not divided.
 func (m *micro) readFrom(r *models.Resident) {
 	if m == nil {
 		return
@@ -126,7 +122,7 @@ func (m *micro) readFrom(r *models.Resident) {
 	}
 }
 
-// graph is the graph of a micro-batch.
+// graph returns the graph of a micro-batch.
 func (m *micro) graph(sh models.Shape) (*graph.Graph, embedded) {
 	g := m.model.Instance.Graph()
 	g.Training, g.Seed, g.Shard = true, *m.seed, graph.Shard{Items: sh.All}
@@ -134,7 +130,7 @@ func (m *micro) graph(sh models.Shape) (*graph.Graph, embedded) {
 	return g, embed(g, m.model, sh)
 }
 
-// out is what a stage computes, and the inputs for its gradient.
+// out returns the results of a stage, and inputs for their gradients.
 func (m *micro) out(g *graph.Graph, e embedded, at int) (out, gradients []*graph.Node) {
 	if out = []*graph.Node{e.images, e.captions}; at < len(m.cuts) {
 		out = []*graph.Node{g.Micro.Cuts[at].X}
@@ -159,7 +155,7 @@ func (m *micro) stages(sh models.Shape) ([]stage, error) {
 			var err error
 			g, e := m.graph(sh)
 			st.out, _ = m.out(g, e, at)
-			if st.forth, err = graph.Compile(m.model.Instance, g, st.out, nil); err != nil {
+			if st.forward, err = graph.Compile(m.model.Instance, g, st.out, nil); err != nil {
 				return err
 			}
 			g, e = m.graph(sh)
@@ -187,7 +183,7 @@ func (m *micro) stages(sh models.Shape) ([]stage, error) {
 					st.before[i], retain = grads[y], append(retain, grads[y])
 				}
 			}
-			if st.back, err = graph.Compile(m.model.Instance, g, retain, targets); err != nil {
+			if st.backward, err = graph.Compile(m.model.Instance, g, retain, targets); err != nil {
 				return err
 			}
 			all = append(all, st)
@@ -198,8 +194,8 @@ func (m *micro) stages(sh models.Shape) ([]stage, error) {
 	return all, err
 }
 
-// gradients adds the gradients of a cost to a graph: of the inputs, where it depends on them, and of parameters, with
-// the target to which each is added.
+// gradients adds the gradients of a cost to a graph: of the inputs that it depends on, and of parameters, with the
+// targets to which they are added.
 func (m *micro) gradients(g *graph.Graph, cost *graph.Node, inputs ...*graph.Node) (of map[*graph.Node]*graph.Node,
 	targets []graph.Target, err error) {
 	p, needs := m.model.Instance.Params, graph.Ancestors(g, cost)
@@ -229,7 +225,7 @@ const (
 	inputCaptionEmbeddings = "in.caption_embeddings"
 )
 
-// inputs are the embeddings of n pairs in the graph of the loss.
+// inputs returns the embeddings of n pairs in the graph of the loss.
 func (m *micro) inputs(g *graph.Graph, n int) embedded {
 	return embedded{g.Input(inputImageEmbeddings, n, m.images.width), g.Input(inputCaptionEmbeddings, n,
 		m.captions.width), m.captioning}
@@ -249,7 +245,7 @@ func (m *micro) wholeLoss(g *graph.Graph, cost *graph.Node, retain ...*graph.Nod
 	return &backward{vm: vm, updates: m.updates}, err
 }
 
-// wholeNorms compiles the batch norms of n pairs.
+// wholeNorms returns the compiled batch norms of n pairs.
 func (m *micro) wholeNorms(n int) ([]wholeNorm, error) {
 	if all, ok := m.whole[n]; ok {
 		return all, nil
@@ -268,7 +264,7 @@ func (m *micro) wholeNorms(n int) ([]wholeNorm, error) {
 			}
 			g, _, y := build(false)
 			var err error
-			if w.forth, err = graph.Compile(m.norms, g, nil, []graph.Target{{Node: y, Into: made}}); err != nil {
+			if w.forward, err = graph.Compile(m.norms, g, nil, []graph.Target{{Node: y, Into: made}}); err != nil {
 				return err
 			}
 			g, x, y := build(true)
@@ -278,7 +274,7 @@ func (m *micro) wholeNorms(n int) ([]wholeNorm, error) {
 				return err
 			}
 			targets = append(targets, graph.Target{Node: of[x], Into: made})
-			if w.back, err = graph.Compile(m.norms, g, nil, targets); err != nil {
+			if w.backward, err = graph.Compile(m.norms, g, nil, targets); err != nil {
 				return err
 			}
 			all = append(all, w)
@@ -289,8 +285,8 @@ func (m *micro) wholeNorms(n int) ([]wholeNorm, error) {
 	return all, err
 }
 
-// keep makes room for the values of n pairs, and reports whether they have moved: graphs compiled before have other
-// addresses.
+// keep allocates memory for the values of n pairs, and reports whether the values have moved and graphs must be
+// compiled again.
 func (m *micro) keep(n int) (moved bool, err error) {
 	if m == nil || n <= m.room {
 		return false, nil
@@ -302,7 +298,7 @@ func (m *micro) keep(n int) (moved bool, err error) {
 			*v = device.View{}
 		}
 		if err := device.AllocViews(dev, device.Float, size, v); err != nil {
-			return fmt.Errorf("allocate what is kept of %d pairs (train.micro_batch): %w", n, err)
+			return fmt.Errorf("allocate the values of %d pairs (train.micro_batch): %w", n, err)
 		}
 		return nil
 	}
@@ -317,8 +313,7 @@ func (m *micro) keep(n int) (moved bool, err error) {
 	return true, nil
 }
 
-// reserve compiles the graphs of steps on pairs of which some captions fall into a bucket, but for the part of the
-// loss.
+// reserve compiles the graphs of steps on pairs with captions in a bucket, except for the loss.
 func (m *micro) reserve(sh models.Shape) error {
 	if m == nil {
 		return nil
@@ -330,7 +325,7 @@ func (m *micro) reserve(sh models.Shape) error {
 	return err
 }
 
-// bytes is the memory that has been taken.
+// bytes returns the memory in use.
 func (m *micro) bytes() (n int64) {
 	if m == nil {
 		return 0
@@ -351,7 +346,7 @@ func (m *micro) all() []*kept {
 	return all
 }
 
-// views are the parts of what is kept: what enters a batch norm and leaves it is of a cut alone.
+// views returns the buffers.
 func (k *kept) views() []*device.View {
 	all := []*device.View{&k.value, &k.gradient}
 	if k.cut {

@@ -12,12 +12,11 @@ import (
 // microBatch is a part of a batch.
 type microBatch struct {
 	lo, hi  int // pairs of this rank
-	regions int // rows before it of a value with a row for each region that is there
-	rows    int // of its own
+	regions int // regions before it
+	rows    int // its regions
 }
 
-// parts divide the pairs of this rank into micro-batches of nearly the same size. Captions are sorted by length, and so
-// are the captions of micro-batches.
+// parts divides the pairs of this rank into micro-batches of nearly the same size. Captions stay sorted by length.
 func (m *micro) parts() (all []microBatch) {
 	n, regions := m.pairs.N, 0
 	count := (n + m.size - 1) / m.size
@@ -36,8 +35,8 @@ func (m *micro) parts() (all []microBatch) {
 	return all
 }
 
-// of is the part of a value of the whole batch that is there of a micro-batch, and with capacity the memory that a
-// graph takes for it.
+// of returns the part of a value of the whole batch that belongs to a micro-batch, with capacity including the unused
+// rows that a graph has for it.
 func (p *microBatch) of(k *kept, v device.View, capacity bool) device.View {
 	first, rows := p.lo*k.rows, (p.hi-p.lo)*k.rows
 	if k.counted {
@@ -84,7 +83,7 @@ func (m *micro) feed(p *microBatch, at int) error {
 	return m.labels.feed(m.model, &own, models.Bucket(own.Longest()))
 }
 
-// captionsOf are the captions of a micro-batch.
+// captionsOf returns the captions of a micro-batch.
 func (m *micro) captionsOf(p *microBatch) batch.Captions {
 	c := batch.Captions{Words: m.pairs.Words[p.lo:p.hi], Lengths: m.pairs.Lengths[p.lo:p.hi]}
 	if len(m.pairs.Indices) > 0 {
@@ -93,7 +92,7 @@ func (m *micro) captionsOf(p *microBatch) batch.Captions {
 	return c
 }
 
-// shape is the shape of the graphs of a micro-batch.
+// shape returns the shape of a micro-batch.
 func (m *micro) shape(p *microBatch) models.Shape {
 	return models.Shape{N: p.hi - p.lo, Bucket: models.Bucket(int(m.pairs.Lengths[p.lo])),
 		All: len(m.pairs.Whole().Lengths)}
@@ -102,7 +101,7 @@ func (m *micro) shape(p *microBatch) models.Shape {
 // take sets the pairs of the step.
 func (m *micro) take(b *batch.Pairs) error {
 	items := m.pairs.Positions
-	if m.pairs = *b; b.Positions == nil { // all, one after the other
+	if m.pairs = *b; b.Positions == nil { // all pairs in order
 		for len(items) < b.N {
 			items = append(items, int32(len(items)))
 		}
@@ -127,7 +126,7 @@ func (m *micro) take(b *batch.Pairs) error {
 	return nil
 }
 
-// run computes the gradients of a batch, of whose loss vm is the graph.
+// run computes the gradients of a batch. vm computes its loss.
 func (m *micro) run(vm *graph.Program) error {
 	dev := m.model.Instance.Dev
 	zero := []device.View{m.model.Instance.Params.Grads()}
@@ -145,29 +144,25 @@ func (m *micro) run(vm *graph.Program) error {
 	if err != nil {
 		return err
 	}
-	last := len(m.cuts)
-	for at := range last {
-		if err := m.forth(at); err != nil {
+	for at := range len(m.cuts) + 1 {
+		if err := m.forward(at); err != nil {
 			return err
 		}
-		if err := m.do(norms[at].forth); err != nil {
+		whole := vm
+		if at < len(m.cuts) {
+			whole = norms[at].forward
+		}
+		if err := m.do(whole); err != nil {
 			return err
 		}
 	}
-	if err := m.forth(last); err != nil {
-		return err
-	}
-	if err := m.do(vm); err != nil {
-		return err
-	}
-	if err := m.back(last); err != nil {
-		return err
-	}
-	for at := last - 1; at >= 0; at-- {
-		if err := m.do(norms[at].back); err != nil {
-			return err
+	for at := len(m.cuts); at >= 0; at-- {
+		if at < len(m.cuts) {
+			if err := m.do(norms[at].backward); err != nil {
+				return err
+			}
 		}
-		if err := m.back(at); err != nil {
+		if err := m.backward(at); err != nil {
 			return err
 		}
 	}
@@ -183,7 +178,7 @@ func (m *micro) do(vm *graph.Program) error {
 	return nil
 }
 
-// each calls do with the graphs of a stage on every micro-batch, whose inputs are set.
+// each calls do with the graphs of a stage for every micro-batch, after it has set their inputs.
 func (m *micro) each(at int, do func(*microBatch, *stage) error) error {
 	for _, p := range m.parts() {
 		all, err := m.stages(m.shape(&p))
@@ -200,11 +195,11 @@ func (m *micro) each(at int, do func(*microBatch, *stage) error) error {
 	return nil
 }
 
-// forth computes a stage.
-func (m *micro) forth(at int) error {
+// forward computes the forward pass of a stage.
+func (m *micro) forward(at int) error {
 	dev := m.model.Instance.Dev
 	return m.each(at, func(p *microBatch, st *stage) error {
-		if err := m.do(st.forth); err != nil {
+		if err := m.do(st.forward); err != nil {
 			return err
 		}
 		to := []*kept{&m.images, &m.captions}
@@ -213,25 +208,25 @@ func (m *micro) forth(at int) error {
 		}
 		for i, n := range st.out {
 			v := p.of(to[i], to[i].value, false)
-			device.Do(dev, device.Copy{Dst: v, Src: st.forth.View(n).Slice(0, v.N)})
+			device.Do(dev, device.Copy{Dst: v, Src: st.forward.View(n).Slice(0, v.N)})
 		}
 		return nil
 	})
 }
 
-// back adds the gradients of a stage.
-func (m *micro) back(at int) error {
+// backward adds the gradients of a stage.
+func (m *micro) backward(at int) error {
 	dev := m.model.Instance.Dev
 	return m.each(at, func(p *microBatch, st *stage) error {
-		if err := m.do(st.back); err != nil {
+		if err := m.do(st.backward); err != nil {
 			return err
 		}
 		for i, n := range st.before {
 			v := p.of(&m.cuts[i], m.cuts[i].gradient, false)
-			device.Do(dev, device.Add{Dst: v, A: v, B: st.back.View(n).Slice(0, v.N)})
+			device.Do(dev, device.Add{Dst: v, A: v, B: st.backward.View(n).Slice(0, v.N)})
 		}
 		if st.captioning != nil && at == len(m.cuts) {
-			device.Do(dev, device.Add{Dst: m.captioned, A: m.captioned, B: st.back.View(st.captioning)})
+			device.Do(dev, device.Add{Dst: m.captioned, A: m.captioned, B: st.backward.View(st.captioning)})
 		}
 		return nil
 	})

@@ -3,18 +3,18 @@ package train
 import "math"
 
 // Negatives counts the different hard negatives of a mini-batch of N pairs, which the LSEH paper plots for VSRN. With
-// scores S and margins M the hard negatives are, the diagonal left out and the lowest index among equals,
+// scores S and margins M, the hard negatives (off the diagonal, the lowest index of equals) are
 //
-//	of image i    the caption j with the largest M_ij + S_ij - S_ii    (#DesEmbs of the LSEH paper counts them)
+//	of image i    the caption j with the largest M_ij + S_ij - S_ii    (#DesEmbs in the LSEH paper)
 //	of caption j  the image i with the largest   M_ij + S_ij - S_jj    (#ImEmbs)
 //
-// each count between 1 and N; the Active ones count only what violates its margin, so they may be 0.
+// Each count is between 1 and N. The Active counts include only negatives that violate their margin, so they may be 0.
 type Negatives struct {
 	Captions, Images             int
 	ActiveCaptions, ActiveImages int
 }
 
-// countNegatives counts for scores [n, n], image by image, and margins [n, n]; nil margins are the constant one.
+// countNegatives counts for scores and margins [n, n], image by image. If margins is nil, the margin is constant.
 func countNegatives[T float32 | float64](n int, scores, margins []T, constant float64) Negatives {
 	hinge := func(i, j, match int) float64 {
 		m := constant
@@ -29,8 +29,8 @@ func countNegatives[T float32 | float64](n int, scores, margins []T, constant fl
 	return c
 }
 
-// distinct counts the different negatives that have the largest hinge of an anchor: of all anchors, and of those whose
-// hinge is positive.
+// distinct counts the different negatives with the largest hinge of an anchor: of all anchors, and of the anchors whose
+// largest hinge is positive.
 func distinct(n int, hinge func(anchor, negative int) float64) (all, active int) {
 	const seen, violated = 1, 2
 	marks := make([]uint8, n)
@@ -59,15 +59,15 @@ func distinct(n int, hinge func(anchor, negative int) float64) (all, active int)
 	return all, active
 }
 
-// Scored is the batch of a step as its loss saw it.
+// Scored holds the inputs of the loss for the batch of a step.
 type Scored struct {
-	Captions []int32   // [n] numbers of the captions in the training split
+	Captions []int32   // [n] indices of the captions in the training split
 	Scores   []float32 // [n, n], image by image
-	Margins  []float32 // [n, n]; nil where the margin is Constant
+	Margins  []float32 // [n, n]; nil if the margin is Constant
 	Constant float64
 }
 
-// Last returns the batch of the last step; before the first step it is empty.
+// Last returns the batch of the last step. Before the first step it is empty.
 func (s *Step) Last() Scored {
 	if s.last == nil {
 		return Scored{}
@@ -82,7 +82,7 @@ func (s *Step) Last() Scored {
 	return b
 }
 
-// Negatives counts the hard negatives of the batch. All counts of an empty one are 0.
+// Negatives counts the hard negatives of the batch. All counts of an empty batch are 0.
 func (b *Scored) Negatives() Negatives {
 	n := int(math.Sqrt(float64(len(b.Scores))))
 	return countNegatives(n, b.Scores, b.Margins, b.Constant)

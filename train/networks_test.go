@@ -2,8 +2,10 @@ package train
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/data"
@@ -42,7 +44,15 @@ func tinyNetworks() (all []tinyNetwork) {
 			return gsmnStep(t, d, mode, loss)
 		}, gsmnBatch, 120, precisions, "t2i.graph_convolution_3.params", ""})
 	}
+	for suffix, from := range map[string]int{"stored": math.MaxInt, "factored": 0} {
+		all = append(all, tinyNetwork{"vsepp " + suffix, loss.LSEH,
+			func(t testing.TB, d device.Device, loss string) *Step { return tinyStep(t, d, loss, from) },
+			tinyBatch, 40, every, "", ""})
+	}
 	return append(all,
+		tinyNetwork{models.VSRN, "", func(t testing.TB, d device.Device, _ string) *Step {
+			return vsrnStep(t, d, models.DefaultOptions().VSRN)
+		}, tinyBatch, 0, nil, "", ""}, // TestVSRNTrains trains it
 		tinyNetwork{models.VSEInf, "", func(t testing.TB, d device.Device, _ string) *Step { return vseinfStep(t, d) },
 			vseinfBatch, 40, every, "img.mlp.bns.1.weight", "img.mlp.bns.0.running_mean"},
 		tinyNetwork{models.CHAN, "", func(t testing.TB, d device.Device, _ string) *Step {
@@ -94,7 +104,10 @@ func TestNetworksTrain(t *testing.T) {
 // The work of a batch is cut up by the batch alone: any number of threads gives the same bits.
 func TestNetworksDoNotDependOnThreads(t *testing.T) {
 	for _, c := range tinyNetworks() {
-		for _, precision := range []string{cpu.FP32, cpu.BF16} {
+		for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+			if precision == cpu.FP64 && !strings.HasPrefix(c.name, models.VSEPP) { // slow
+				continue
+			}
 			var want []float64
 			for _, threads := range []int{1, 2, 5} {
 				s := c.step(t, openCPU(t, cpu.Options{Threads: threads, Precision: precision}), loss.LMH)

@@ -12,11 +12,11 @@ import (
 
 // optimiser is Adam or AdamW (Kingma, Ba: "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1;
 // Loshchilov, Hutter: "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2; torch.optim.Adam and AdamW) over
-// the flat parameters of a network, with clipping of the global gradient norm (torch.nn.utils.clip_grad_norm_). All its
-// state lies on the device in the layout of the parameters.
+// the flat parameters of a network, with clipping of the global gradient norm (torch.nn.utils.clip_grad_norm_). Its
+// state is on the device in the layout of the parameters.
 type optimiser struct {
 	*shard
-	ranks *Ranks // nil where there is one
+	ranks *Ranks // nil with one rank
 	opt   OptimOptions
 	sumSq device.View // [1] Σ g²
 	norm  device.View // [1] ‖g‖₂
@@ -24,8 +24,8 @@ type optimiser struct {
 	coef2 device.View // [1] its square, for parameters that are listed twice
 	steps int64       // updates done
 
-	average *average // of the weights, nil without
-	limits  []limit  // of what the loss learns
+	average *average // of the weights; nil if none is kept
+	limits  []limit  // of the scalars that the loss learns
 
 	table []float64 // staging of scalars
 }
@@ -54,7 +54,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	return opt, nil
 }
 
-// join makes the optimiser the optimiser of a rank; nil is one that is alone.
+// join makes the optimiser the optimiser of a rank. nil stands for one rank.
 func (o *optimiser) join(r *Ranks) {
 	if r == nil {
 		return
@@ -65,26 +65,25 @@ func (o *optimiser) join(r *Ranks) {
 	}
 }
 
-// update is one application of Adam to a range of the flat parameters. The list of a program is made once; norm,
-// scalars and Adam walk it.
+// update is one application of Adam to a range of the flat parameters. Each program has a list of them.
 type update struct {
 	span
-	// nth of that many applications with the same gradient in one step: 1 of 1, except for parameters that are listed
-	// twice (ParamSpec.Twice), which are counted in the norm, clipped and updated twice.
+	// nth of that many applications with the same gradient in one step. It is 1 of 1, except for parameters that are
+	// listed twice (ParamSpec.Twice): they are counted in the norm, clipped and updated twice.
 	nth, of int
-	// factor is the gradient of a weight that is known as a product only; nil if the gradient lies in the flat memory.
+	// factor is the gradient of a weight that stays a product; nil if the gradient is in the flat memory.
 	factor *device.Factored
-	at     int // where its moments begin in the moments of the shard
+	at     int // index of its moments in the moments of the shard
 }
 
-// span is a range of the flat parameter memory whose learning rate is scaled, and which has weight decay or none.
+// span is a range of the flat parameters with a scale of the learning rate, and with or without weight decay.
 type span struct {
 	lo, hi  int
 	scale   float64
 	noDecay bool
 }
 
-// updatesOf are the updates of ranges whose gradient is applied that many times in a step.
+// updatesOf returns the updates of ranges whose gradient is applied that many times in a step.
 func updatesOf(times int, spans ...span) (list []update) {
 	for _, s := range spans {
 		for nth := range times {
@@ -94,7 +93,7 @@ func updatesOf(times int, spans ...span) (list []update) {
 	return list
 }
 
-// cut leaves of updates what lies in the shard, part by part.
+// cut returns the parts of updates that are in the shard.
 func (o *optimiser) cut(list []update) (own []update) {
 	for _, t := range o.parts {
 		for _, u := range list {
@@ -122,7 +121,7 @@ func (o *optimiser) norms(list []update) {
 	device.Do(o.dev, device.ClipCoefficient{Coefficient: o.coef, Norm: o.norm, SumSquares: o.sumSq, Most: clip})
 }
 
-// hypersOf allocates the scalars of updates: 3 of each, see device.Adam.
+// hypersOf allocates the scalars of updates, 3 for each (device.Adam).
 func (o *optimiser) hypersOf(list []update) (device.View, error) {
 	b, err := o.dev.Alloc(device.Float, max(1, 3*len(list)))
 	if err != nil {
@@ -131,7 +130,7 @@ func (o *optimiser) hypersOf(list []update) (device.View, error) {
 	return device.ViewOf(b).Slice(0, 3*len(list)), nil
 }
 
-// count counts a step and sets the scalars of its updates, at the given learning rate.
+// count counts a step and sets the scalars of its updates for learning rate lr.
 func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	o.steps++
 	o.table = o.table[:0]
@@ -150,8 +149,8 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	}
 }
 
-// apply updates the parameters, of several ranks the parameters of the shard, and takes them into their average. A
-// gradient that is applied of times is clipped of times. All ranks then have what a loss learns, which is reported.
+// apply updates the parameters of the shard and their average. A gradient that is applied twice is clipped twice. All
+// ranks receive the scalars that a loss learns.
 func (o *optimiser) apply(list []update, hypers device.View) {
 	if slices.ContainsFunc(list, func(u update) bool { return u.of == 2 }) {
 		device.Do(o.dev, device.Scale{Dst: o.coef2, X: o.coef, Factor: o.coef})

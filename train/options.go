@@ -7,49 +7,33 @@ import (
 	"vsetrain/models/nn"
 )
 
-// Options is the loop of Algorithm 1: how long to train, how often to look, when to stop.
+// Options are the options of Loop. The doc tags explain them.
 type Options struct {
-	Epochs int `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
-	Batch  int `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
-	// MicroBatch is how many of the pairs of a batch are computed at once (Divide).
-	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"pairs of a batch to compute at a time (of a network that scores pairs: captions, with all images), with the loss and gradient of the whole batch; 0 takes all"`
-
-	ValStep int `yaml:"val_step" min:"0" max:"1000000000" doc:"steps between validations, besides those at the end of each epoch; 0 validates only there"`
-	// ValGap leaves out a validation that comes few steps after another, as those of an epoch end may.
+	Epochs       int    `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
+	Batch        int    `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
+	MicroBatch   int    `yaml:"micro_batch" min:"0" max:"65536" doc:"pairs of a batch to compute at a time (of a network that scores pairs: captions, with all images), with the loss and gradient of the whole batch; 0 takes all"`
+	ValStep      int    `yaml:"val_step" min:"0" max:"1000000000" doc:"steps between validations, besides those at the end of each epoch; 0 validates only there"`
 	ValGap       int    `yaml:"val_gap" min:"0" max:"1000000000" doc:"skip a validation fewer steps than this after the last one or the start, except at the end of training; 0 skips none"`
 	ValPrecision string `yaml:"val_precision" enum:"auto|same" doc:"auto scores pairs in bf16 first when training in fp32 on a CPU, and in fp32 if that can change a rank; same scores all in device.precision"`
 	LogStep      int    `yaml:"log_step" min:"0" max:"1000000000" doc:"steps between log lines of loss and times; 0 logs only validations"`
 	Shuffle      bool   `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
-	// DropLast leaves out the last batch of an epoch when it is smaller than Batch.
-	DropLast bool `yaml:"drop_last" doc:"leave out an incomplete last batch (vse-infinity does)"`
+	DropLast     bool   `yaml:"drop_last" doc:"leave out an incomplete last batch (vse-infinity does)"`
+	InitFrom     string `yaml:"init_from" doc:"run directory, folder of export --hub or checkpoint with the initial weights; empty draws them"`
+	Best         string `yaml:"best" enum:"m_recall|4recalls" doc:"score of the best checkpoint: m_recall of all six recalls, 4recalls leaves out R@10 as VSRN does"`
+	Keep         int    `yaml:"keep" min:"1" max:"1000" doc:"number of best validations whose checkpoints are kept (step-N); 1 keeps only best"`
 
-	// InitFrom names a run directory or checkpoint whose weights are the start; empty draws new weights.
-	InitFrom string `yaml:"init_from" doc:"run directory, folder of export --hub or checkpoint with the initial weights; empty draws them"`
-
-	// Best is the validation score that decides the best checkpoint.
-	Best string `yaml:"best" enum:"m_recall|4recalls" doc:"score of the best checkpoint: m_recall of all six recalls, 4recalls leaves out R@10 as VSRN does"`
-
-	// Keep is how many of the best validations have a checkpoint of their own beside best and last; 1 is none.
-	Keep int `yaml:"keep" min:"1" max:"1000" doc:"number of best validations whose checkpoints are kept (step-N); 1 keeps only best"`
-
-	// Overfit trains on the first so many batches again and again, and validates on them: what a network that is wired
-	// rightly learns by heart.
-	Overfit int `yaml:"overfit" min:"0" max:"1000000" doc:"train only on the first N batches, again and again; 0 takes all"`
-
-	// EarlyStop is the number of validations in a row without a better score after which training ends; 0 never.
+	// Overfit also validates on these batches, which a correct network overfits.
+	Overfit   int `yaml:"overfit" min:"0" max:"1000000" doc:"train only on the first N batches, again and again; 0 takes all"`
 	EarlyStop int `yaml:"early_stop" min:"0" max:"1000000" doc:"stop after this many validations without a better score; 0 is off"`
 
-	// CollapseSteps is the number of steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin,
-	// after which the run ends with an explanation; 0 never.
+	// CollapseSteps counts steps in a row whose scores give LMH a loss within 1 % of 2 * batch * margin.
 	CollapseSteps int `yaml:"collapse_steps" min:"0" max:"1000000" doc:"steps with all scores alike (loss = 2 batch margin) before on_collapse applies; 0 is off"`
-	// OnCollapse: recalls were seen to rise while VSE++ stood on this plateau, so the default is a warning.
+	// OnCollapse warns by default, because the recalls of VSE++ may rise on this plateau.
 	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and continues, stop ends the run"`
-
-	// MaxSteps ends training after that many steps; 0 is no limit.
-	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after this many steps; 0 is no limit"`
+	MaxSteps   int    `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after this many steps; 0 is no limit"`
 }
 
-// EncodeBatch is how many images or captions are encoded at a time.
+// EncodeBatch returns the number of images or captions to encode at a time.
 func (o *Options) EncodeBatch() int {
 	if o.MicroBatch > 0 {
 		return min(o.MicroBatch, o.Batch)
@@ -57,7 +41,7 @@ func (o *Options) EncodeBatch() int {
 	return o.Batch
 }
 
-// Stop is the value of Options.OnCollapse that ends a collapsed run.
+// Stop is the value of Options.OnCollapse that ends the run.
 const Stop = "stop"
 
 // ValAuto is the value of Options.ValPrecision that scores in bf16 first.
@@ -79,14 +63,13 @@ const (
 	Cosine = "cosine" // half a cosine from lr at the end of warm-up to lr * cosine_end at epoch cosine_epochs
 )
 
-// OptimOptions is the optimiser and its learning-rate schedule.
+// OptimOptions are the options of the optimiser and its learning-rate schedule.
 type OptimOptions struct {
 	Name   string  `yaml:"name" enum:"adam|adamw" doc:"adam, or adamw with decoupled weight decay"`
 	LR     float64 `yaml:"lr" above:"0" max:"10" doc:"learning rate at the start"`
 	BertLR float64 `yaml:"bert_lr" above:"0" max:"10" doc:"factor of the learning rate for the parameters of BERT"`
 	Decay  float64 `yaml:"decay" above:"0" max:"1" doc:"factor of the learning rate at each update of the schedule"`
 
-	// Schedule, LRUpdate, LRUpdate2: see Repeat, Once and Cosine. LRUpdate 0 keeps the learning rate constant.
 	Schedule  string `yaml:"schedule" enum:"repeat|once|cosine" doc:"repeat: decay every lr_update epochs; once: decay at epoch lr_update (and at lr_update2), as vse-infinity; cosine: half a cosine over cosine_epochs"`
 	LRUpdate  int    `yaml:"lr_update" min:"0" max:"1000000" doc:"epochs between (repeat) or until (once) a decay; 0 never decays"`
 	LRUpdate2 int    `yaml:"lr_update2" min:"0" max:"1000000" doc:"epoch of a second decay with schedule once; 0 is none"`
@@ -94,21 +77,20 @@ type OptimOptions struct {
 	CosineEpochs int     `yaml:"cosine_epochs" min:"0" max:"1000000" doc:"epoch that ends the cosine; 0 is train.epochs"`
 	CosineEnd    float64 `yaml:"cosine_end" min:"0" max:"1" doc:"factor of lr at the end of the cosine"`
 
-	// WarmupSteps: see LearningRate. The warm-up of a loss, loss.warmup_epochs, is another.
+	// WarmupSteps is independent of the warm-up of a loss, loss.warmup_epochs.
 	WarmupSteps int `yaml:"warmup_steps" min:"0" max:"1000000000" doc:"steps over which the rate rises to lr; 0 is none"`
 
-	// Clip is the largest global L2 norm of the gradients; 0 does not clip.
 	Clip        float64    `yaml:"clip" min:"0" max:"1e9" doc:"largest global L2 norm of the gradients; 0 is no clipping"`
 	WeightDecay float64    `yaml:"weight_decay" min:"0" max:"10" doc:"decoupled weight decay (adamw)"`
 	Betas       [2]float64 `yaml:"betas" min:"0" below:"1" doc:"decay of the first and second moments"`
 	Eps         float64    `yaml:"eps" above:"0" max:"1" doc:"term that keeps the denominator from zero"`
 	EMA         float64    `yaml:"ema" min:"0" below:"1" doc:"decay of a moving average of the weights; 0 keeps none"`
-	// ReduceDtype is what ranks send gradients as; processors add them in float32.
+	// ReduceDtype is the type of the gradients that ranks send. CPUs add them in float32.
 	ReduceDtype string `yaml:"reduce_dtype" enum:"fp32|bf16" doc:"type of the gradients that ranks exchange: bf16 sends half the bytes, rounded to 8 bits (relative error at most 1/256)"`
 	LegacyEps   bool   `yaml:"legacy_eps" doc:"apply eps before the bias correction, as PyTorch did up to 1.2"`
 }
 
-// BF16 is the value of OptimOptions.ReduceDtype that halves the bytes.
+// BF16 is the value of OptimOptions.ReduceDtype that sends half the bytes.
 const BF16 = "bf16"
 
 // DefaultOptimOptions returns Adam with the references' settings: 2e-4, divided by ten every 15 epochs, clip at 2.
@@ -117,7 +99,7 @@ func DefaultOptimOptions() OptimOptions {
 		Betas: [2]float64{0.9, 0.999}, Eps: 1e-8, ReduceDtype: "fp32"}
 }
 
-// scale is the factor of the learning rate of an optimiser group.
+// scale returns the factor of the learning rate of an optimiser group.
 func (o *OptimOptions) scale(group string) float64 {
 	if group == nn.BertGroup {
 		return o.BertLR

@@ -10,23 +10,23 @@ import (
 	"vsetrain/models"
 )
 
-// program is the compiled graph of a shape: forward, loss and gradients, and how the parameters are updated with them.
+// program is the compiled graph of a shape, with loss, gradients and the updates of the parameters.
 type program struct {
 	*backward
-	micro      *micro // what computes the embeddings; nil where the graph does
+	micro      *micro // computes the embeddings; nil if the graph does
 	loss       *graph.Node
 	margins    *graph.Node   // of the negatives, nil if the margin is constant
-	remember   []*graph.Node // what the loss's memory takes
+	remember   []*graph.Node // values for the memory of the loss
 	captioning *graph.Node   // loss of the captioning branch, nil without one
 	scores     *graph.Node
 	name       string        // of the step, for errors of a device
 	hypers     device.View   // scalars of the updates, see optimiser.count
-	summed     device.View   // scalars that ranks add up with the gradients (Ranks); absent where there is one
-	losses     []device.View // that have to be finite
-	reads      []device.View // what a step reports
+	summed     device.View   // scalars that ranks sum with the gradients (Ranks); absent with one rank
+	losses     []device.View // that must be finite
+	reads      []device.View // that a step reports
 }
 
-// prepare looks at the inputs that were fed and finds where values lie.
+// prepare finds the addresses of values after the inputs were fed.
 func (p *program) prepare() error {
 	if err := p.vm.Prepare(); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (p *program) prepare() error {
 	return nil
 }
 
-// compute runs the program on the inputs that were fed, which gives the gradients of the pairs of this rank. Of a whole
-// batch it makes the same calls every time; micro-batches are fed one after the other, which may fail.
+// compute runs the program on its inputs, which computes the gradients of the pairs of this rank. For a whole batch it
+// always makes the same calls and cannot fail. Micro-batches are fed one after the other, which may fail.
 func (p *program) compute(s *shard) error {
 	if p.micro == nil {
 		p.gather(s)
@@ -53,7 +53,7 @@ func (p *program) compute(s *shard) error {
 	return p.micro.run(p.vm)
 }
 
-// captioned is the loss of the captioning branch on the pairs of this rank; absent without one.
+// captioned returns the loss of the captioning branch on the pairs of this rank; absent without one.
 func (p *program) captioned() device.View {
 	switch {
 	case p.captioning == nil:
@@ -64,8 +64,8 @@ func (p *program) captioned() device.View {
 	return p.vm.View(p.captioning)
 }
 
-// reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch, of
-// several ranks whether one wants to stop, what the loss remembers, and the scores.
+// reports returns the values that a step reports: the loss and its two parts, the norm, the loss of a captioning
+// branch, with several ranks whether one wants to stop, the values for the memory of the loss, and the scores.
 func (p *program) reports(norm device.View) []device.View {
 	p.reads = append(p.reads[:0], p.vm.View(p.loss).Slice(0, 3), norm)
 	p.reads = append(p.reads, p.losses[1:]...)
@@ -79,11 +79,11 @@ func (p *program) reports(norm device.View) []device.View {
 	return p.reads
 }
 
-// shapeOf is the shape of pairs whose captions have semantic vectors of a length.
+// shapeOf returns the shape of pairs. semantic is the length of the semantic vectors.
 func (s *Step) shapeOf(p *batch.Pairs, semantic int, sum bool) (shape, error) {
 	sh := shape{Shape: s.feeder.ShapeOf(p), sum: sum}
 	if s.micro != nil {
-		sh.Bucket = 0 // the embeddings of all captions are alike
+		sh.Bucket = 0 // embeddings do not depend on it
 	}
 	if s.loss.NeedsSemantics() {
 		if semantic == 0 {
@@ -94,8 +94,8 @@ func (s *Step) shapeOf(p *batch.Pairs, semantic int, sum bool) (shape, error) {
 	return sh, nil
 }
 
-// Reserve compiles the graph of a batch with captions of these lengths, and so allocates the memory of the values of a
-// step. semantic is the length of the semantic vectors of a loss that needs them.
+// Reserve compiles the graph of a batch with captions of these lengths, which allocates the memory of a step's values.
+// semantic is the length of the semantic vectors if the loss needs them.
 func (s *Step) Reserve(lengths []int32, semantic int) error {
 	all := &batch.Captions{Lengths: lengths}
 	pairs := s.ranks.deal(all)
@@ -127,8 +127,8 @@ func (s *Step) program(sh shape) (*program, error) {
 }
 
 // buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch if there is one.
-// Of several ranks each encodes its own pairs. Embeddings are gathered; a PairScorer scores its own images with the
-// captions of all, and the scores are gathered.
+// With several ranks, each encodes its own pairs. Embeddings are gathered. A PairScorer scores its own images with the
+// captions of all ranks, and the scores are gathered.
 func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	m := s.model
 	if net, ok := m.PairScorer(); ok {
@@ -148,7 +148,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	p.scores = m.Embedder().Scores(g, graph.AllGatherRows(g, e.images), graph.AllGatherRows(g, e.captions))
 }
 
-// scorePairs scores all pairs, a block of captions at a time unless that is 0.
+// scorePairs scores all pairs, block captions at a time; 0 scores all captions at once.
 func scorePairs(g *graph.Graph, net models.PairScorer, block int, images models.EncodedImages,
 	captions models.EncodedCaptions) *graph.Node {
 	if block == 0 {
@@ -160,7 +160,7 @@ func scorePairs(g *graph.Graph, net models.PairScorer, block int, images models.
 		})
 }
 
-// contextOf is what a loss may know of a batch of n pairs.
+// contextOf returns the context of a loss for a batch of n pairs.
 func contextOf(l *loss.Options, g *graph.Graph, n, semantic int) (c loss.Context) {
 	if semantic > 0 {
 		c.Semantics = g.Input(inputSemantics, n, semantic)

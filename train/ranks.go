@@ -15,32 +15,31 @@ import (
 	"vsetrain/models"
 )
 
-// Ranks is a job of several ranks that train one network: train.batch is the batch of all together, and the result the
-// same as with one (docs/distributed.md). Each encodes its part of a batch, computes the loss over the whole, and adds
-// its gradients to the gradients of the others, so that all make the same update. No rank decides by itself when that
-// ends.
+// Ranks is a job of several ranks that train one network. train.batch is the batch of all ranks together, and the
+// result is the same as with one rank (docs/distributed.md). Each rank encodes its part of a batch and computes the
+// loss over the whole batch. The ranks sum their gradients, so that all make the same update, and agree when to stop.
 type Ranks struct {
 	Rank, Ranks int
 
 	dev     device.Device
 	params  *graph.Params
 	shard   *shard      // of the optimiser
-	average device.View // of the weights, absent without
+	average device.View // of the weights; absent if none is kept
 	job     device.Ranked
-	own     batch.Captions // of the batch
+	own     batch.Captions // the rank's captions of a batch
 	item    []int32        // positions of the rank's pairs in the batch
-	stop    bool           // this rank wants to
-	stops   device.View    // 1 where it does
+	stop    bool           // this rank wants to stop
+	stops   device.View    // 1 if it does
 }
 
-// Scalars that are summed over the ranks in every step.
+// Indices of the scalars that are summed over the ranks in every step.
 const (
 	spareStop       = iota // ranks that want to stop
 	spareCaptioning        // the loss of a captioning branch
 	spareSquares           // of the gradients
 )
 
-// RanksOn returns the ranks of a model's device, nil where there is one.
+// RanksOn returns the ranks of a model's device, nil with one rank.
 func RanksOn(m *models.Model) *Ranks {
 	job, ok := device.As[device.Ranked](m.Instance.Dev)
 	if !ok {
@@ -53,7 +52,7 @@ func RanksOn(m *models.Model) *Ranks {
 	return r
 }
 
-// newRanks returns the ranks that train a model, nil where there is one.
+// newRanks returns the ranks that train a model, nil with one rank.
 func newRanks(m *models.Model) (*Ranks, error) {
 	r := RanksOn(m)
 	if by := m.Options.Traits().Together; r != nil && by != "" {
@@ -68,7 +67,7 @@ func newRanks(m *models.Model) (*Ranks, error) {
 	return r, nil
 }
 
-// share is what a graph of n pairs computes on.
+// share returns the rank's share of a graph of n pairs.
 func (r *Ranks) share(n int) graph.Shard {
 	if r == nil {
 		return graph.Shard{}
@@ -102,8 +101,8 @@ func (r *Ranks) deal(all *batch.Captions) batch.Pairs {
 	return batch.Pairs{Captions: r.own, All: all, Positions: r.item}
 }
 
-// scatter adds the gradients of a part of all ranks up, each piece on its rank. What a loss learns has its whole
-// gradient on every rank: the gradient of rank 0 counts.
+// scatter sums the gradients of a part over all ranks, each piece on its rank. Every rank has the whole gradient of a
+// scalar that a loss learns, so only rank 0's is counted.
 func (r *Ranks) scatter(t *part) {
 	for _, s := range r.params.Specs {
 		if lo, _ := r.params.Range(s.Name); s.Within != nil && r.Rank > 0 && lo >= t.lo && lo < t.hi {
@@ -113,8 +112,8 @@ func (r *Ranks) scatter(t *part) {
 	r.shard.scatter(t)
 }
 
-// collect ends the sums of the gradients, which the program of a whole batch has begun as it ran; of micro-batches it
-// makes them. captioned is the loss of a captioning branch, which is summed with them; absent without one.
+// collect waits for the sums of the gradients, which the program of a whole batch begins; for micro-batches it begins
+// them itself. captioned is the loss of a captioning branch, which is summed too; absent without one.
 func (r *Ranks) collect(captioned device.View, micro bool) {
 	if r == nil {
 		return
@@ -130,7 +129,7 @@ func (r *Ranks) collect(captioned device.View, micro bool) {
 	device.Do(r.dev, device.Wait{})
 }
 
-// sum adds the squares of the gradients of all ranks up, and the other scalars.
+// sum sums the squares of the gradients and the other scalars over all ranks.
 func (r *Ranks) sum(squares device.View) {
 	if r == nil {
 		return
@@ -143,16 +142,16 @@ func (r *Ranks) sum(squares device.View) {
 
 func (r *Ranks) spare(which int) device.View { return r.params.Spare().Slice(which, which+1) }
 
-// complete makes the parameters and their average whole on all ranks, which call it together: before anything but a
-// step reads them.
+// complete gathers the parameters and their average on all ranks, which call it together before anything but a step
+// reads them.
 func (r *Ranks) complete() {
 	if r != nil {
 		r.shard.complete(r.average)
 	}
 }
 
-// saving calls write while the parameters and the moments of all ranks are there. All ranks call it, and wait for each
-// other; rank 0 writes.
+// saving calls write while the parameters and the moments of all ranks are gathered. All ranks call it and wait for
+// each other; rank 0 writes.
 func (r *Ranks) saving(write func() error) error {
 	r.complete()
 	s := r.shard
@@ -171,7 +170,8 @@ func (r *Ranks) saving(write func() error) error {
 	return nil
 }
 
-// tell sets what this rank tells the others in the step that begins: on the device, as kernels may be recorded.
+// tell uploads whether this rank wants to stop, for the step that begins. It is read on the device because kernels may
+// be recorded.
 func (r *Ranks) tell() {
 	if r == nil {
 		return
@@ -183,11 +183,11 @@ func (r *Ranks) tell() {
 	r.dev.UploadFloats(r.stops, stop)
 }
 
-// WantStop says that this rank wants to end: all do after the same step (StepResult.Stop).
+// WantStop sets whether this rank wants to stop. All ranks stop after the same step (StepResult.Stop).
 func (r *Ranks) WantStop(want bool) { r.stop = want }
 
-// Agree sets values, pointers that JSON can be read into, on all ranks to the values of rank 0. The others wait for it
-// and leave the processor to it meanwhile.
+// Agree sets values, pointers that JSON can be decoded into, on all ranks to rank 0's values. The other ranks wait for
+// rank 0 without using the processor.
 func (r *Ranks) Agree(values ...any) error {
 	r.job.Wait()
 	var text []byte
@@ -211,7 +211,7 @@ func (r *Ranks) Agree(values ...any) error {
 	return nil
 }
 
-// broadcast sets text to the text of rank 0, a byte in a float.
+// broadcast sets text to rank 0's text. It sends each byte as a float.
 func (r *Ranks) broadcast(text []byte) error {
 	x := make([]float32, len(text))
 	for i, b := range text {
@@ -235,7 +235,7 @@ func (r *Ranks) broadcast(text []byte) error {
 	return nil
 }
 
-// Compare returns an error on all ranks where the parameters of one differ from the parameters of rank 0 in a bit.
+// Compare returns an error on all ranks if the parameters of one differ from rank 0's in any bit.
 func (r *Ranks) Compare() error {
 	r.complete()
 	const digits = 4 // of 16 bits, which a float holds exactly
@@ -263,9 +263,10 @@ func (r *Ranks) Compare() error {
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("the parameters of rank %v differ from those of rank 0 after the same steps: their "+
-			"machines compute differently (processor, program, VSETRAIN_BLAS), one has a fault, or another "+
-			"checkpoint; the last one of a training was written when they were alike", others)
+		return fmt.Errorf("the parameters of rank %v differ from rank 0's after the same steps: their machines "+
+			"compute differently (processor, program, VSETRAIN_BLAS), one is faulty, or one began with another "+
+			"checkpoint; resume from the last checkpoint of the training, which was written when they were the same",
+			others)
 	}
 	return nil
 }

@@ -388,51 +388,6 @@ func rankedCPU(t testing.TB, w ranks.World, precision string) device.Device {
 	return try.Get(ranks.New(openCPU(t, cpu.Options{Threads: 1, Precision: precision}), w))(t)
 }
 
-// Thirty steps in float32 end where the steps of one rank do.
-func TestRanksTrainLong(t *testing.T) {
-	for _, c := range recordedCases(t) {
-		if !slices.Contains([]string{"vsepp lmh", "vseinf", models.SAF, "gsmn, sparse, others"}, c.name) {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			const steps = 30
-			losses := func(s *Step) (all []float64) {
-				rank, ranks := device.RankOf(s.model.Instance.Dev)
-				s.factorFrom = math.MaxInt
-				for i := range steps {
-					r, err := s.Run(sharded(c.batch(i), rank, ranks), 1e-4, false)
-					if err != nil {
-						t.Error(err)
-						return nil
-					}
-					all = append(all, r.Loss)
-				}
-				return all
-			}
-			one := c.step(openCPU(t, cpu.Options{Threads: 1}))
-			want, first := losses(one), map[int][]float64{}
-			for range 2 {
-				devicetest.Ranks(2, func(w *devicetest.World) {
-					s := c.step(rankedCPU(t, w, cpu.FP32))
-					got := losses(s)
-					for i, v := range got {
-						if !(math.Abs(v-want[i]) <= 1e-5*want[i]) {
-							t.Errorf("step %d: loss %v, %v alone", i, v, want[i])
-							break
-						}
-					}
-					state := flat(s)
-					if rank, _ := w.Rank(); rank == 0 && first[0] == nil {
-						first[0] = state
-					} else if at := differ(state, first[0]); rank == 0 && at >= 0 {
-						t.Errorf("in a second start element %d of the state differs", at)
-					}
-				})
-			}
-		})
-	}
-}
-
 // After a step the average of the weights, and what a loss learns, equal one rank's, whichever rank updates them.
 func TestRanksAverageAndLearn(t *testing.T) {
 	l := loss.DefaultOptions()

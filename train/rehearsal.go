@@ -8,9 +8,9 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Rehearse does a step on a batch that changes nothing: the update reads a clip coefficient of NaN and leaves the
-// parameters as they are, and running statistics are restored. Afterwards the device has allocated what steps of this
-// size need, the scratch memory of its kernels included. On a device that is not a device.Recorder it does nothing.
+// Rehearse does a step on a batch that changes nothing: with a clip coefficient of NaN the update does not change the
+// parameters, and running statistics are restored. Afterwards the device has allocated all memory for steps of this
+// size, including the scratch memory of kernels. On a device that is not a device.Recorder it does nothing.
 func (s *Step) Rehearse(b *data.Batch) (err error) {
 	if s.recorder == nil {
 		return nil

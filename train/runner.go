@@ -9,26 +9,26 @@ import (
 
 // runner makes the kernel calls of training steps on a device and fetches what the steps report.
 type runner interface {
-	// run makes the calls of a step. key is all that they depend on beside addresses, generation that of the instance.
+	// run makes the calls of a step. They depend only on key and addresses; generation is the instance's.
 	run(key callKey, generation int, calls func())
-	// guard keeps Adam from changing anything unless the norm and the losses are finite. It reports whether the calls
-	// of the update follow: a device that runs behind its calls is given them and does nothing.
+	// guard prevents the update unless the norm and the losses are finite. It reports whether the calls of the update
+	// must follow: an asynchronous device receives them in any case and does nothing.
 	guard(coef, norm device.View, losses []device.View) bool
-	// fetch begins to copy scalars, the last of which may be int32, and behind them scores, to the host; fetched waits
-	// for them. They are valid until the next fetch of the slot. There are as many slots as depth.
+	// fetch begins to copy scalars, of which the last may be int32, and then scores to the host. fetched waits for them
+	// and returns them until the next fetch of the slot. There are depth slots.
 	fetch(slot int, values []device.View)
 	fetched(slot int) (scalars []float64, scores []float32, err error)
-	// depth is how many steps may be started and not finished.
+	// depth is the number of steps that may be started and not finished.
 	depth() int
 }
 
-// callKey is what the calls of a step depend on beside addresses.
+// callKey determines the calls of a step except for addresses.
 type callKey struct {
 	shape
-	words, all, regions int // upper bounds of words, of those of all ranks, and of regions
+	words, all, regions int // upper bounds of words, of words of all ranks, and of regions
 }
 
-// newRunner returns the runner of a device, and the same as a recorder where the device records.
+// newRunner returns the runner of a device, also as a recorder if the device records.
 func newRunner(dev device.Device) (runner, *recorder) {
 	if r, ok := device.As[device.Recorder](dev); ok {
 		rec := &recorder{Recorder: r, dev: dev, table: map[callKey]*recorded{}}
@@ -37,7 +37,7 @@ func newRunner(dev device.Device) (runner, *recorder) {
 	return &direct{dev: dev}, nil
 }
 
-// direct is the runner of a device that records nothing: every call is made at once, one step at a time.
+// direct is the runner of a device that does not record. It makes every call immediately, one step at a time.
 type direct struct {
 	dev     device.Device
 	scalar  [1]float64
@@ -71,9 +71,7 @@ func (d *direct) fetch(_ int, values []device.View) {
 	last := len(values) - 1
 	for _, v := range values[:last] {
 		at := len(d.scalars)
-		for range v.N {
-			d.scalars = append(d.scalars, 0)
-		}
+		d.scalars = slices.Grow(d.scalars, v.N)[:at+v.N]
 		if v.Buf.DType() == device.Int32 {
 			d.ints = slices.Grow(d.ints[:0], v.N)[:v.N]
 			d.dev.DownloadInts(d.ints, v)
@@ -84,31 +82,28 @@ func (d *direct) fetch(_ int, values []device.View) {
 		}
 		d.dev.DownloadDoubles(d.scalars[at:], v)
 	}
-	if cap(d.scores) < values[last].N {
-		d.scores = make([]float32, values[last].N)
-	}
-	d.scores = d.scores[:values[last].N]
+	d.scores = slices.Grow(d.scores[:0], values[last].N)[:values[last].N]
 	d.dev.DownloadFloats(d.scores, values[last])
 }
 
 func (d *direct) fetched(int) ([]float64, []float32, error) { return d.scalars, d.scores, d.dev.Sync() }
 
-// recorder is the runner of a device.Recorder: forward, loss, backward, norm, clip and update are one sequence of
-// kernel calls without a look from the host in between. The calls of a first step are made one by one; those of the
-// second with the same key are recorded, and the recording is replayed by it and all later ones. What changes from step
-// to step lies in device memory: inputs, lengths, scalars of the optimiser, counter of dropout.
+// recorder is the runner of a device.Recorder. A step is one sequence of kernel calls in which the host reads nothing.
+// The calls of the first step with a key are made one by one. The second step records them, and it and all later steps
+// replay the recording. All that changes from step to step is in device memory: inputs, lengths, scalars of the
+// optimiser, and the counter of dropout.
 type recorder struct {
 	device.Recorder
 	dev     device.Device
 	never   bool   // make all calls one by one
-	divided bool   // the same, because batches are divided: calls depend on the lengths of captions
-	failed  string // why the device could not record, most recently
-	inRow   int    // keys behind each other that it could not record
+	divided bool   // do so because batches are divided, and calls depend on the lengths of captions
+	failed  string // the last reason why the device could not record
+	inRow   int    // failed keys in a row
 	table   map[callKey]*recorded
 
 	slots [device.FetchSlots]struct {
-		scalars int // how many of the values
-		ints    int // how many of the scalars, the last of them
+		scalars int // number of scalars
+		ints    int // number of int32 scalars, which are the last
 		values  []float64
 	}
 
@@ -118,13 +113,13 @@ type recorder struct {
 type recorded struct {
 	rec        device.Recording // nil: not yet
 	refused    bool             // it cannot be recorded
-	generation [2]int           // of instance and device
+	generation [2]int           // of the instance and the device
 }
 
-// mostRefused is how many keys behind each other may fail to be recorded before none is tried any more.
+// mostRefused is the number of failed keys in a row after which nothing is recorded.
 const mostRefused = 3
 
-// maxRecordings bounds the memory that recordings take; the calls of steps with further keys are made one by one.
+// maxRecordings limits the memory of recordings. The calls of steps with further keys are made one by one.
 const maxRecordings = 256
 
 func (r *recorder) depth() int { return device.FetchSlots }
@@ -143,7 +138,7 @@ func (r *recorder) run(key callKey, instance int, calls func()) {
 		if e != nil && e.rec != nil {
 			r.Forget(e.rec)
 		}
-		calls() // which may move memory: what is recorded next finds everything where it stays
+		calls() // may move memory, so the next step is recorded
 		r.table[key] = &recorded{generation: [2]int{instance, r.Generation()}}
 		return
 	}
@@ -201,7 +196,7 @@ func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
 	return s.values, x[s.scalars:], nil
 }
 
-// why is the reason why steps are not recorded, empty if they are.
+// why returns the reason why steps are not recorded, "" if they are.
 func (r *recorder) why() string {
 	if r.never {
 		return "device.capture is never"

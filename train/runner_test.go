@@ -184,13 +184,13 @@ func TestRecordedSteps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			steps := c.steps
 			onCPU, _ := trainCase(t, c.step(newDevice(t, "fp32")), c, steps)
-			plain := c.step(emulatedGPU(t, k > 0))
+			plain := c.step(emulatedGPU(t, k%2 > 0))
 			plain.Record(false)
 			want, wantNumbers := trainCase(t, plain, c, steps)
 			if plain.recorder.Replayed != 0 || plain.CallByCall() == "" {
 				t.Errorf("%d steps were replayed without recording (%q)", plain.recorder.Replayed, plain.CallByCall())
 			}
-			s := c.step(emulatedGPU(t, k > 0))
+			s := c.step(emulatedGPU(t, k%2 > 0))
 			got, numbers := trainCase(t, s, c, steps, 0, 3)
 			if s.CallByCall() != "" || s.recorder.Replayed < 2 { // the first replay is of the batch that was recorded
 				t.Errorf("%d of %d steps were replayed: %s", s.recorder.Replayed, steps, s.CallByCall())
@@ -210,41 +210,6 @@ func TestRecordedSteps(t *testing.T) {
 				t.Error("recorded and other steps end with different parameters, moments or running statistics")
 			}
 		})
-	}
-}
-
-// A loss that is not finite updates nothing, though the host sees it afterwards; then training may continue.
-func TestNotFiniteErrorOnTheDevice(t *testing.T) {
-	s := tinyStep(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
-	state := func() (all []float32) {
-		for _, v := range []device.View{s.model.Instance.Params.Values(), s.opt.m, s.opt.v} {
-			x := make([]float32, v.N)
-			s.model.Instance.Dev.DownloadFloats(x, v)
-			all = append(all, x...)
-		}
-		return all
-	}
-	good := func(i uint64) {
-		try.Get(s.Run(tinyBatch(i, 6, 7), 1e-2, false))(t)
-	}
-	for i := range 3 {
-		good(uint64(i))
-	}
-	before := state()
-	bad := tinyBatch(3, 6, 7)
-	bad.Features[5] = float32(math.NaN())
-	_, err := s.Run(bad, 1e-2, false)
-	var nf *NotFiniteError
-	if !errors.As(err, &nf) {
-		t.Fatalf("a batch with NaN: %v", err)
-	}
-	if !slices.Equal(state(), before) {
-		t.Error("a batch with NaN changed parameters or moments")
-	}
-	steps := s.opt.steps
-	good(4)
-	if slices.Equal(state(), before) || s.opt.steps != steps+1 || s.recorder.Replayed < 3 {
-		t.Error(fmt.Sprint("the step after it did nothing; replayed ", s.recorder.Replayed))
 	}
 }
 

@@ -2,10 +2,10 @@ package train
 
 import "math"
 
-// LearningRate returns the learning rate of a step, counted from 0, in a run whose epochs have that many steps.
+// LearningRate returns the learning rate of a step, counted from 0, in a run with that many batches per epoch.
 //
 //	repeat, once  lr, times decay at each update of the schedule (the references: train.py, adjust_learning_rate)
-//	cosine        lr (end + (1 - end) (1 + cos π p) / 2), p the share of the steps between warm-up and cosine_epochs
+//	cosine        lr (end + (1 - end) (1 + cos π p) / 2), p the progress from the end of warm-up to cosine_epochs
 //
 // In the first warmup_steps steps it is multiplied by (step + 1) / warmup_steps.
 //
@@ -29,7 +29,7 @@ func (o *OptimOptions) LearningRate(step int64, batches int) float64 {
 	return lr
 }
 
-// decays returns how many updates of the schedules repeat and once lie before an epoch, counted from 0.
+// decays returns the number of updates of the schedules repeat and once before an epoch, counted from 0.
 func (o *OptimOptions) decays(epoch int) (n int) {
 	switch {
 	case o.LRUpdate == 0:
@@ -44,8 +44,7 @@ func (o *OptimOptions) decays(epoch int) (n int) {
 	return n
 }
 
-// Settle sets what depends on the number of epochs that a run is planned for, so that it stays when the run is trained
-// for longer: the end of the cosine.
+// Settle sets the end of the cosine to the planned number of epochs, so that it stays if the run is trained for longer.
 func (o *OptimOptions) Settle(epochs int) {
 	if o.Schedule == Cosine && o.CosineEpochs == 0 {
 		o.CosineEpochs = epochs

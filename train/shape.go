@@ -7,18 +7,18 @@ import (
 	"vsetrain/models"
 )
 
-// shape is what a training graph depends on.
+// shape identifies a training graph.
 type shape struct {
 	models.Shape
-	semantic int  // length of the semantic vectors that the loss reads, 0 without
+	semantic int  // length of the semantic vectors that the loss reads, 0 if it reads none
 	sum      bool // sum over all violations instead of the hardest (warm-up)
 }
 
 // embedded are the embeddings [n, E] of pairs, and the loss of a captioning branch, nil without one.
 type embedded struct{ images, captions, captioning *graph.Node }
 
-// embed adds an Embedder to a graph. Of several ranks each computes the encoder with fewer parameters first: the
-// parameters of the other are gathered meanwhile.
+// embed adds an Embedder to a graph. With several ranks, the encoder with fewer parameters comes first, while the
+// other's parameters are gathered.
 func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
 	net := m.Embedder()
 	captions := func() { e.captions = net.Captions(g, m.CaptionInputs(g, sh.N, sh.Bucket, 0)) }
@@ -39,7 +39,7 @@ func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
 	return e
 }
 
-// Encoders, by the beginnings of the names of their parameters.
+// Prefixes of the names of the encoders' parameters.
 const (
 	imageEncoder = "img."
 	textEncoder  = "txt."
@@ -59,5 +59,5 @@ func firstEncoder(p *graph.Params) string {
 	return imageEncoder
 }
 
-// labelSteps is the largest number of steps in a graph of captions in a bucket.
+// labelSteps returns the largest number of steps in a graph for captions in a bucket.
 func labelSteps(bucket, maxLength int) int { return min(bucket, maxLength-1) }

@@ -9,11 +9,11 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// shard is what a rank updates of the flat parameters, and whose moments it keeps: all of them where there is one rank.
-// Ranks sum the gradients of each piece on its rank (reduce-scatter) and update it there (S. Rajbhandari, J. Rasley, O.
-// Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, stage 1). After a
-// step they have the new parameters of their pieces alone. The next step gathers the parameters of all, part by part,
-// during its forward pass, which waits for a part before it reads it; whatever else reads parameters completes them
+// shard is the part of the flat parameters that a rank updates and keeps moments of; with one rank it is all. Ranks sum
+// the gradients of each piece on its rank (reduce-scatter) and update it there (S. Rajbhandari, J. Rasley, O. Ruwase,
+// Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, stage 1). After a step, a
+// rank has the new parameters of its own pieces alone. The next step gathers the other parameters, part by part, during
+// its forward pass, which waits for a part before it reads the part. All other readers must complete the parameters
 // first.
 type shard struct {
 	parts  []part
@@ -26,22 +26,23 @@ type shard struct {
 	whole [2]device.View // moments of all ranks, between open and close
 }
 
-// part is a range of the flat parameters of which every rank has a piece, in the order of the ranks. Its gradients are
-// summed together: it is a bucket of whole parameters, or one that is larger.
+// part is a range of the flat parameters that is divided into a piece for every rank, in their order. Its gradients are
+// summed together. It is a bucket of whole parameters, or one larger parameter.
 type part struct {
 	lo, hi   int
 	from, to int          // the rank's piece
-	at       int          // where the moments of the piece begin in the moments of the shard
-	columns  int          // of a matrix that is the part and is cut between rows; 0 of others
+	at       int          // index of the moments of the piece in the moments of the shard
+	columns  int          // if the part is a matrix that is cut between rows, otherwise 0
 	deal     device.Shard // piece r is the piece of rank r
 }
 
-// bucketSize is how many parameters are summed together at most, but for larger ones: 25 MiB in float32 (the default
-// bucket_cap_mb of torch.nn.parallel.DistributedDataParallel).
+// bucketSize is the largest number of parameters that are summed together, unless one is larger: 25 MiB in float32 (the
+// default bucket_cap_mb of torch.nn.parallel.DistributedDataParallel).
 const bucketSize = 25 << 20 / 4
 
-// firstBucket is how many are in the part that a step reads first, but for one larger parameter: nothing is computed
-// while it waits for that, nor beside the gradients of it, which come last (1 MiB, as the first bucket there).
+// firstBucket is the largest size of the part that a step reads first, unless one parameter is larger: 1 MiB, as for
+// the first bucket of DistributedDataParallel. Nothing overlaps with gathering this part, nor with summing its
+// gradients, which come last.
 const firstBucket = 1 << 20 / 4
 
 // newShard divides the parameters into parts, and each into pieces of nearly the same size.
@@ -53,7 +54,7 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 		t := part{lo: lo, hi: hi, at: own, columns: columns}
 		t.deal = device.Shard{Rank: rank, Ranks: ranks, Width: max(columns, graph.ParamAlign)}
 		blocks := (hi - lo) / t.deal.Width
-		limit := func(rank int) int { // pieces are alike but for the last: no copies are needed to gather them
+		limit := func(rank int) int { // all pieces but the last have the same size, so gathering needs no copies
 			if rank == ranks {
 				return blocks
 			}
@@ -96,7 +97,7 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 	return s, nil
 }
 
-// owner is the rank that updates a parameter.
+// owner returns the rank that updates a parameter.
 func (s *shard) owner(at int) (rank int) {
 	t := &s.parts[slices.IndexFunc(s.parts, func(t part) bool { return at < t.hi })]
 	for at -= t.lo; ; rank++ {
@@ -109,7 +110,7 @@ func (s *shard) owner(at int) (rank int) {
 // divided reports whether there are several ranks.
 func (s *shard) divided() bool { return len(s.parts) > 0 && s.parts[0].deal.Ranks > 1 }
 
-// matrix is the part that is a matrix cut between rows and lies in [lo, hi), nil where there is none.
+// matrix returns the part [lo, hi) if it is a matrix cut between rows, or nil.
 func (s *shard) matrix(lo, hi int) *part {
 	for i := range s.parts {
 		if t := &s.parts[i]; t.columns > 0 && t.lo == lo && t.hi == hi {
@@ -119,21 +120,20 @@ func (s *shard) matrix(lo, hi int) *part {
 	return nil
 }
 
-// scatter sets the gradients of the rank's piece of a part to the sum of the gradients of all ranks, beside what
-// follows.
+// scatter begins to set the gradients of the rank's piece of a part to the sum of all ranks' gradients.
 func (s *shard) scatter(t *part) {
 	g := s.params.Grads()
 	device.Do(s.dev, device.ReduceScatter{Shard: t.deal, Async: true, BF16: s.bf16, X: g.Slice(t.lo, t.hi),
 		Y: g.Slice(t.from, t.to)})
 }
 
-// gather sets values of a part of all parameters to those that the ranks have of their pieces, beside what follows.
+// gather begins to gather a part of all, a value for each parameter, from the ranks' pieces.
 func (s *shard) gather(t *part, all device.View) {
 	device.Do(s.dev, device.AllGather{Shard: t.deal, Async: true, X: all.Slice(t.from, t.to),
 		Y: all.Slice(t.lo, t.hi)})
 }
 
-// rows are the rows of each matrix that is cut between rows, by rank (graph.Shard).
+// rows returns the numbers of rows of each matrix that is cut between rows, by rank (graph.Shard).
 func (s *shard) rows() map[string][]int32 {
 	all := map[string][]int32{}
 	for _, spec := range s.params.Specs {
@@ -144,8 +144,8 @@ func (s *shard) rows() map[string][]int32 {
 	return all
 }
 
-// complete gathers the parameters, where a step has updated them, and their average, which may be absent. All ranks
-// call it.
+// complete gathers the parameters and their average, which may be absent, if a step has updated them. All ranks call
+// it.
 func (s *shard) complete(average device.View) {
 	if s == nil || !s.apart {
 		return
@@ -159,7 +159,7 @@ func (s *shard) complete(average device.View) {
 	s.apart = false
 }
 
-// pieces are the moments of the rank's piece of a part, as the shard keeps them and among the moments of all ranks.
+// pieces returns the moments of the rank's piece of a part, in the shard and among the moments of all ranks.
 func (s *shard) pieces(t *part) (pairs [2][2]device.View) {
 	for i, own := range []device.View{s.m, s.v} {
 		pairs[i] = [2]device.View{own.Slice(t.at, t.at+t.to-t.from), s.whole[i].Slice(t.from, t.to)}
@@ -167,8 +167,8 @@ func (s *shard) pieces(t *part) (pairs [2][2]device.View) {
 	return pairs
 }
 
-// open makes room for the moments of all ranks, which are zero. The moments of m lie where gradients do, which no step
-// needs any more.
+// open allocates the moments of all ranks, set to zero. The first moments share the memory of gradients, which are not
+// needed between steps.
 func (s *shard) open() error {
 	if !s.divided() {
 		return nil
@@ -185,7 +185,7 @@ func (s *shard) open() error {
 	return nil
 }
 
-// close gives back the room of open.
+// close frees the memory that open allocated.
 func (s *shard) close() {
 	if s.divided() && s.whole[1].Present() {
 		device.Do(s.dev, device.Fill{Dst: s.whole[0]})
@@ -194,7 +194,7 @@ func (s *shard) close() {
 	s.whole = [2]device.View{}
 }
 
-// moments are the moments of all parameters: of the shard where there is one rank, and else between open and close.
+// moments returns the moments of all parameters: with one rank the shard's, otherwise the memory that open allocated.
 func (s *shard) moments() (m, v device.View) {
 	if !s.divided() {
 		return s.m, s.v
@@ -202,7 +202,7 @@ func (s *shard) moments() (m, v device.View) {
 	return s.whole[0], s.whole[1]
 }
 
-// bring sets moments to the moments of all ranks.
+// bring copies the moments of all ranks to moments.
 func (s *shard) bring() {
 	for i := range s.parts {
 		for k, pair := range s.pieces(&s.parts[i]) {
@@ -213,7 +213,7 @@ func (s *shard) bring() {
 	device.Do(s.dev, device.Wait{})
 }
 
-// take sets the moments of the shard to the values of moments.
+// take copies moments to the moments of the shard.
 func (s *shard) take() {
 	if !s.divided() {
 		return

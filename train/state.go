@@ -11,8 +11,8 @@ import (
 	"vsetrain/models"
 )
 
-// State is what training resumes from beside the weights and the optimiser's moments. Who runs it may embed it in what
-// a checkpoint stores of the run.
+// State is the state of a training besides the weights and the optimiser's moments. A caller may embed it in a larger
+// state (Stored).
 type State struct {
 	Position Position `json:"position"`
 	Seed     uint64   `json:"seed"`
@@ -24,7 +24,7 @@ func (s *State) state() *State { return s }
 // Stored is a State, or a struct that embeds one.
 type Stored interface{ state() *State }
 
-// Check returns an error where p cannot be the position of a run with so many batches in an epoch.
+// Check returns an error if p cannot be the position of a run with that many batches per epoch.
 func (p Position) Check(batches int) error {
 	if p.Epoch < 0 || p.Iter < 0 || p.Iter >= batches || p.Step != int64(p.Epoch)*int64(batches)+int64(p.Iter) {
 		return fmt.Errorf("step %d, epoch %d and iteration %d do not belong together: an epoch has %d batches",
@@ -67,10 +67,10 @@ func (s *Step) extras() []models.Extra {
 	return out
 }
 
-// memoryPrefix begins the names of what the loss remembers.
+// memoryPrefix begins the names of the memory of a loss.
 const memoryPrefix = "optim/loss/"
 
-// Remember lets the loss of a step begin with what it remembered at the end of another run.
+// Remember sets the memory of the loss to its memory at the end of another run.
 func Remember(s *Step, c *models.Checkpoint) (err error) {
 	for name, values := range s.memory.state() {
 		if *values, err = c.Doubles(memoryPrefix + name); err != nil {
@@ -80,8 +80,8 @@ func Remember(s *Step, c *models.Checkpoint) (err error) {
 	return nil
 }
 
-// BroadcastState gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of
-// rank 0. Where there is one rank it does nothing.
+// BroadcastState sets the parameters and the state of the steps of all ranks, and st, to rank 0's. With one rank it
+// does nothing.
 func BroadcastState(s *Step, st Stored) error {
 	r := s.ranks
 	if r == nil {
@@ -120,18 +120,18 @@ func BroadcastState(s *Step, st Stored) error {
 	return nil
 }
 
-// Snapshot is what checkpoints hold of a step, between two steps: the values of the device, or a copy of them.
+// Snapshot is the state of a step for checkpoints: the values of the device between two steps, or a copy of them.
 type Snapshot struct {
 	model   *models.Model
 	values  models.Values
-	average *average // nil without
+	average *average // nil if none is kept
 	extras  []models.Extra
 	updates int64
 }
 
-// Snapshot returns the state of the step. With a copy (NewCopy), which is taken anew, it stays as it is while steps are
-// done, and serves another goroutine; nil is none, and the snapshot is used before the next step. Of several ranks one
-// takes it, in a hook of Loop, which is where it is used without a copy.
+// Snapshot returns the state of the step. It copies the state to c (NewCopy), so that another goroutine may use the
+// snapshot while steps continue. If c is nil, the snapshot must be used before the next step. With several ranks, one
+// takes the snapshot in a hook of Loop, and uses it there unless it has a copy.
 func (s *Step) Snapshot(c *models.Copy) (*Snapshot, error) {
 	n := &Snapshot{s.model, s.model.Instance.Dev, s.opt.average, s.extras(), s.opt.steps}
 	if c == nil {
@@ -152,7 +152,7 @@ func (s *Step) Snapshot(c *models.Copy) (*Snapshot, error) {
 	return n, c.Take(s.model.Instance.Dev, views...)
 }
 
-// NewCopy makes the memory for the copy of a Snapshot.
+// NewCopy allocates the memory for a copy of a Snapshot.
 func NewCopy(s *Step) (*models.Copy, error) {
 	p := s.model.Instance.Params
 	n := p.Values().N + p.State().N + 2*p.OptimisedSize()
@@ -171,7 +171,7 @@ func (n *Snapshot) WriteWeights(w io.Writer, info models.Info, average bool) err
 	return models.WriteCheckpoint(w, n.model, from, info, nil)
 }
 
-// WriteState writes a checkpoint from which training can be resumed exactly.
+// WriteState writes a checkpoint from which training resumes exactly.
 func (n *Snapshot) WriteState(w io.Writer, info models.Info, st Stored) error {
 	st.state().Updates = n.updates
 	state, err := json.Marshal(st)
@@ -182,8 +182,8 @@ func (n *Snapshot) WriteState(w io.Writer, info models.Info, st Stored) error {
 	return models.WriteCheckpoint(w, n.model, n.values, info, n.extras)
 }
 
-// RestoreState reads weights, optimiser and state of a checkpoint written by WriteState. Of several ranks one reads it,
-// and BroadcastState follows.
+// RestoreState reads the weights, the optimiser and the state of a checkpoint written by WriteState. With several
+// ranks, one reads it, and BroadcastState must follow.
 func (s *Step) RestoreState(c *models.Checkpoint, st Stored) error {
 	if len(c.Info.Train) == 0 {
 		return fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start from "+

@@ -18,10 +18,10 @@ const (
 	inputImages    = "in.images"    // int32 [B]
 )
 
-// Step runs training steps: forward, loss, backward, clip, update. One compiled graph serves all batches of one
-// shape; steps of a known shape allocate nothing.
+// Step runs training steps: forward pass, loss, backward pass, clipping and update. One compiled graph serves all
+// batches of a shape. Steps of a known shape allocate nothing.
 type Step struct {
-	// Seed is that of the run, from which dropout draws; it is set before the first step.
+	// Seed is the seed of the run, for dropout. It is set before the first step.
 	Seed uint64
 
 	inputs
@@ -30,26 +30,26 @@ type Step struct {
 	loss     loss.Options
 	memory   memory // of the loss
 	opt      *optimiser
-	ranks    *Ranks // nil where there is one
-	micro    *micro // nil where a batch is embedded at once
-	block    int    // captions that a PairScorer scores at once, 0 for all
+	ranks    *Ranks // nil with one rank
+	micro    *micro // nil if batches are embedded at once
+	block    int    // captions that a PairScorer scores at once; 0 is all
 	programs map[shape]*program
 	last     *program  // of the last step
 	hardest  []float32 // scratch memory of gap
 
-	// factorFrom is the size from which the gradient of a weight stays a product (see backward).
+	// factorFrom is the smallest size of a weight whose gradient may stay a product (see backward).
 	factorFrom int
 }
 
-// inputs are what the host sets of a step that is started.
+// inputs are the inputs of a step that the host sets.
 type inputs struct {
 	feeder   *models.Feeder
 	labels   labels   // staging of the labels of a captioning branch
-	counter  [2]int32 // the number of steps done, for dropout
-	captions []int32  // the numbers of all
+	counter  [2]int32 // steps done, for dropout
+	captions []int32  // indices
 }
 
-// NewStep prepares training of a model: gradients and optimiser state are allocated.
+// NewStep prepares the training of a model. It allocates gradients and optimiser state.
 func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	ranks, err := newRanks(m)
 	if err != nil {
@@ -67,7 +67,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	return s, nil
 }
 
-// Depth is how many steps may be started and not finished. A loss with a memory needs one step for the next.
+// Depth returns the number of steps that may be started and not finished. A loss with a memory allows one.
 func (s *Step) Depth() int {
 	if s.memory.Memory != nil {
 		return 1
@@ -90,7 +90,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	return s.begin(p, key, lr)
 }
 
-// ready returns the program of a batch, whose inputs are set, and what its calls depend on.
+// ready returns the program of a batch and the key of its calls, after it has set the inputs.
 func (s *Step) ready(b *data.Batch, sum bool) (p *program, key callKey, err error) {
 	pairs, err := s.ranks.part(b)
 	if err != nil {
@@ -106,13 +106,13 @@ func (s *Step) ready(b *data.Batch, sum bool) (p *program, key callKey, err erro
 	return p, key, s.feed(b, &pairs, key.shape)
 }
 
-// begin starts a step on the inputs that were fed.
+// begin starts a step on its inputs.
 func (s *Step) begin(p *program, key callKey, lr float64) error {
-	s.opt.count(p.updates, p.hypers, lr) // with the inputs, before kernels follow them
+	s.opt.count(p.updates, p.hypers, lr)
 	s.ranks.tell()
 	err := p.prepare()
 	s.at(p.name)
-	if err == nil && p.micro != nil { // which feeds inputs meanwhile, and cannot be recorded
+	if err == nil && p.micro != nil { // feeds inputs between kernels and cannot be recorded
 		err = p.compute(s.opt.shard)
 	}
 	if err != nil {
@@ -129,11 +129,11 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	return nil
 }
 
-// calls makes the kernel calls of a step with the last program; of micro-batches those after the gradients.
+// calls makes the kernel calls of a step with the last program; with micro-batches, the calls after the gradients.
 func (s *Step) calls() {
 	p := s.last
 	if p.micro == nil {
-		p.compute(s.opt.shard) // has no error
+		p.compute(s.opt.shard) // cannot fail
 	}
 	s.ranks.collect(p.captioned(), p.micro != nil)
 	s.at("the norm of the gradients, the clip or the update")
@@ -143,8 +143,8 @@ func (s *Step) calls() {
 	}
 }
 
-// Flops is the work of the matrix products of the step that was started last, in floating-point operations: those of
-// the network, forward and back, and of gradients that are made as the parameters are updated.
+// Flops returns the floating-point operations of the matrix products of the last started step: of the network's forward
+// and backward pass, and of gradients that are computed in the update.
 func (s *Step) Flops() float64 {
 	if m := s.last.micro; m != nil {
 		return m.flops
@@ -158,13 +158,13 @@ func (s *Step) Flops() float64 {
 	return n
 }
 
-// ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
+// ReadFrom sets the part of the training split that stays on the device; nil, the default, is none.
 func (s *Step) ReadFrom(r *models.Resident) {
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil && !s.recorder.divided)
 	s.micro.readFrom(r)
 }
 
-// feed sets the inputs of a program: of pairs of a batch.
+// feed sets the inputs of a program for the pairs of a batch.
 func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 	in, feeder := s.model.Instance, s.feeder
 	if s.micro != nil {
@@ -195,10 +195,10 @@ func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 		Step: s.opt.steps, Epoch: b.Epoch, Iter: b.Iter, WarmUp: sh.sum})
 }
 
-// queue is the steps that were started and are not finished, and what makes their calls.
+// queue holds the steps that are started and not finished, and the runner of their calls.
 type queue struct {
 	runner   runner
-	recorder *recorder // the runner, where the device records; nil on others
+	recorder *recorder // the runner if the device records, or nil
 	namer    device.Namer
 	makes    func() // the calls of a step
 	started  []startedStep
@@ -218,14 +218,14 @@ func newQueue(dev device.Device, calls func()) queue {
 	return q
 }
 
-// at names what the calls that follow belong to, on a device.Namer.
+// at tells a device.Namer what the following calls compute.
 func (q *queue) at(what string) {
 	if q.namer != nil {
 		q.namer.At(what)
 	}
 }
 
-// push adds a step whose calls were made, and begins to copy what it reports to the host.
+// push adds a step whose calls were made, and begins to copy its reports to the host.
 func (q *queue) push(p *program, lr float64, reports []device.View) {
 	q.runner.fetch(q.slot, reports)
 	q.started = append(q.started, startedStep{p, lr, q.slot})
@@ -247,10 +247,10 @@ func (q *queue) pop() (st startedStep, scalars []float64, scores []float32, err 
 	return st, scalars, scores, err
 }
 
-// memory is what the loss remembers from step to step, nothing without a loss.Memory.
+// memory is the memory of a loss from step to step. A loss without one has a nil loss.Memory.
 type memory struct {
 	loss.Memory
-	batch loss.Batch // of the last step that was started
+	batch loss.Batch // of the last started step
 }
 
 func (m *memory) feed(in *graph.Instance, b loss.Batch) error {

@@ -72,12 +72,14 @@ func TestStepAllocatesNothing(t *testing.T) {
 	})
 }
 
-// NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched.
+// NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched,
+// also on a GPU, where the host sees the loss after the update.
 func TestStepRefusesWhatIsNotFiniteError(t *testing.T) {
-	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
-		s := tinyStep(t, newDevice(t, precision), loss.LMH, factorFrom)
+	refuses := func(t *testing.T, s *Step) {
 		good := tinyBatch(1, 6, 7)
-		run(t, s, good)
+		for range 3 {
+			run(t, s, good)
+		}
 		refused := func(what string, bad *data.Batch, words string) {
 			t.Helper()
 			before := numbers(s)
@@ -95,13 +97,26 @@ func TestStepRefusesWhatIsNotFiniteError(t *testing.T) {
 			bad.Features[5] = float32(v)
 			refused(what, bad, "the loss is NaN")
 		}
+		before := numbers(s)
 		run(t, s, good) // and training can continue
 		for i, x := range numbers(s) {
 			if !finite(x) {
 				t.Fatalf("element %d of the state is %v after the next step", i, x)
 			}
 		}
+		weights := s.model.Instance.Params.Values().N
+		if steps := before[len(before)-1]; float64(s.opt.steps) != steps+1 ||
+			differ(before[:weights], numbers(s)[:weights]) < 0 {
+			t.Error("the next step did nothing")
+		}
+		if s.recorder != nil && s.recorder.Replayed < 3 {
+			t.Errorf("%d steps were replayed", s.recorder.Replayed)
+		}
+	}
+	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
+		refuses(t, tinyStep(t, newDevice(t, precision), loss.LMH, factorFrom))
 	})
+	t.Run("GPU", func(t *testing.T) { refuses(t, tinyStep(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)) })
 }
 
 // A step is refused for any of its losses that is not finite, such as the loss of captioning, and for its norm.
@@ -160,24 +175,6 @@ func TestStepNeedsSemantics(t *testing.T) {
 		"has none" {
 		t.Errorf("got %v", err)
 	}
-}
-
-// The number of threads changes no bit.
-func TestThreadsChangeNothing(t *testing.T) {
-	const threads = 3
-	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
-		var states [][]float64
-		for _, n := range []int{1, threads} {
-			s := tinyStep(t, openCPU(t, cpu.Options{Threads: n, Precision: precision}), loss.LSEH, factorFrom)
-			for i := range uint64(4) {
-				run(t, s, tinyBatch(i, 6, 7))
-			}
-			states = append(states, numbers(s))
-		}
-		if i := differ(states[0], states[1]); i >= 0 {
-			t.Errorf("1 and %d threads differ at element %d", threads, i)
-		}
-	})
 }
 
 func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {

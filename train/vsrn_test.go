@@ -65,37 +65,6 @@ func TestVSRNTrains(t *testing.T) {
 	}
 }
 
-// The number of threads changes no bit, dropout and running statistics included.
-func TestVSRNThreadsChangeNothing(t *testing.T) {
-	var states [][]float64
-	for _, n := range []int{1, 3} {
-		s := vsrnStep(t, openCPU(t, cpu.Options{Threads: n}), models.DefaultOptions().VSRN)
-		for i := range uint64(3) {
-			run(t, s, tinyBatch(i, 6, 7))
-		}
-		states = append(states, allNumbers(s))
-	}
-	if i := differ(states[0], states[1]); i >= 0 {
-		t.Errorf("1 and 3 threads differ at element %d", i)
-	}
-}
-
-// Dropout draws anew at every step and from another seed: the captioning loss of the same batch and weights differs.
-func TestVSRNDropoutDependsOnStepAndSeed(t *testing.T) {
-	dev := newDevice(t, cpu.FP32)
-	captioning := func(seed uint64, steps int64) float64 {
-		s := vsrnStep(t, dev, models.DefaultOptions().VSRN)
-		s.Seed, s.opt.steps = seed, steps
-		return run(t, s, tinyBatch(1, 6, 9)).LossCaptioning
-	}
-	if captioning(1, 0) != captioning(1, 0) {
-		t.Error("the same seed and step draw differently")
-	}
-	if a, b, c := captioning(1, 0), captioning(1, 1), captioning(2, 0); a == b || a == c {
-		t.Errorf("captioning losses %v, %v at the next step, %v with another seed", a, b, c)
-	}
-}
-
 // Without the branch VSRN has no captioning loss and no parameters for it.
 func TestVSRNWithoutCaptioning(t *testing.T) {
 	o := models.DefaultOptions().VSRN

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// CollapseError means that the images and captions of a run have all got nearly the same embedding: the highest
-// negative score of every row and column is the score of the match, so the loss of LMH stands at 2·B·margin and the
-// gradients of all pairs cancel.
+// CollapseError means that all images and captions of a run have nearly the same embedding. The highest negative score
+// of every row and column equals the score of the match, so the loss of LMH stays at 2·B·margin and the gradients of
+// all pairs cancel.
 type CollapseError struct {
 	Steps  int
 	Step   int64
@@ -26,8 +26,8 @@ func (e *CollapseError) Error() string {
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
 
-// watch counts the steps in a row that look collapsed: the loss of LMH on their scores is within 1 % of 2·B·margin.
-// What is compared is the scores, because the other losses have other values for the same collapse.
+// watch counts the steps in a row that look collapsed: the loss of LMH on their scores is within 1 % of 2·B·margin. It
+// compares scores, because other losses have other values in the same collapse.
 func (l *Loop) watch(r StepResult, batch int) error {
 	p := &l.Position
 	limit := 2 * float64(batch) * l.Margin
@@ -51,7 +51,7 @@ func (l *Loop) watch(r StepResult, batch int) error {
 	return nil
 }
 
-// explain turns a numeric failure of the step after a position into what the user can do about it.
+// explain adds the remedy to a numeric failure of the step after a position.
 func (l *Loop) explain(err error, p Position) error {
 	var nf *NotFiniteError
 	if !errors.As(err, &nf) {
@@ -66,20 +66,20 @@ func (l *Loop) explain(err error, p Position) error {
 		p.Step+1, p.Epoch, p.Iter, err, more)
 }
 
-// driftSteps is the number of steps whose mean loss is compared with the loss of the first ones.
+// driftSteps is the number of steps in a block of drift.
 const driftSteps = 50
 
-// drift follows the loss per pair of the batch in blocks of driftSteps steps.
+// drift compares the mean loss per pair of blocks of driftSteps steps.
 type drift struct {
-	sum   bool // of the warm-up form of the loss, which has another scale
+	sum   bool // the warm-up form of the loss, which has another scale
 	steps int
 	total float64
 	first float64 // mean of the first block, 0 before its end
 	said  bool
 }
 
-// follow warns once when the mean loss of a block is half as large again as the loss of the first one since the start
-// of the session or the end of warm-up: then the run diverges, which the recalls of a validation show later.
+// follow warns once when the mean loss of a block exceeds 1.5 times the mean loss of the first block since the start of
+// the session or the end of warm-up. The run then diverges, which the recalls show only later.
 func (l *Loop) follow(r StepResult, batch int, sum bool) error {
 	d := &l.drift
 	if d.sum != sum {

@@ -8,20 +8,20 @@ import (
 )
 
 // BERT (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional Transformers for Language
-// Understanding", NAACL 2019; the parameter names of Hugging Face's BertModel). For a caption of n word pieces w_1 …
-// w_n, [CLS] and [SEP] included, with hidden size D, A heads and inner size F:
+// Understanding", NAACL 2019) with the parameter names of Hugging Face's BertModel. For a caption of n word pieces
+// w_1 … w_n, including [CLS] and [SEP], with hidden size D, A heads and inner size F:
 //
 //	x⁰_t = dropout(LN(word(w_t) + position(t) + type(0)))                         [n, D]
 //	a = softmax(Q K^T/√(D/A)) V, Q = x W_q + b_q …, each head on its D/A columns   [n, D]
 //	u = LN(x + dropout(W_o a + b_o))     x' = LN(u + dropout(W₂ GELU(W₁ u + b₁) + b₂))
 //
-// Captions are concatenated: nothing is computed for padding. Word 0, [PAD], is not attended to, wherever it stands.
+// Captions are concatenated, so padding is not computed. Word 0, [PAD], is never attended to.
 
 // BertSizes are the sizes of an encoder.
 type BertSizes struct {
 	Vocab, Layers, Hidden, Heads, Intermediate, Positions int
-	// of embeddings, attention weights and both branches, in training
-	Dropout float64
+
+	Dropout float64 // of embeddings, attention weights and both branches, in training
 }
 
 // BertEps is the ε of every layer norm of BERT.
@@ -43,11 +43,11 @@ func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
 	return graph.LayerNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Eps: l.eps}
 }
 
-// BertLayer is one layer.
+// BertLayer is one layer of BERT.
 type BertLayer struct {
 	Attention struct {
-		// Self holds the three weights, then the three biases: parameters lie in memory in the order of the fields, and
-		// side by side they are the rows of one product.
+		// Self holds the three weights, then the three biases. Parameters are in memory in the order of the fields, so
+		// that one product computes all three.
 		Self struct {
 			QueryW Param `param:"query.weight"`
 			KeyW   Param `param:"key.weight"`
@@ -69,7 +69,7 @@ type bertOutput struct {
 	Norm  LayerNorm `param:"LayerNorm"`
 }
 
-// Bert is the encoder.
+// Bert is a BERT encoder.
 type Bert struct {
 	Embeddings struct {
 		Word     Embedding `param:"word_embeddings"`
@@ -89,12 +89,12 @@ type Bert struct {
 // BertGroup is the optimiser group of the parameters of a Bert.
 const BertGroup = "bert"
 
-// NewBert returns an encoder that starts as BERT's training does: weights normal with deviation 0.02, biases zero.
+// NewBert returns an encoder with BERT's initialisation: weights normal with deviation 0.02, biases zero.
 func NewBert(s BertSizes) Bert {
 	b := Bert{sizes: s}
-	b.Embeddings.Word, b.Embeddings.Position, b.Embeddings.Type = bertTable(s.Vocab, s.Hidden), bertTable(s.Positions,
-		s.Hidden), bertTable(2, s.Hidden)
-	b.Embeddings.Norm = newLayerNorm(s.Hidden, BertEps)
+	e := &b.Embeddings
+	e.Word, e.Position = bertTable(s.Vocab, s.Hidden), bertTable(s.Positions, s.Hidden)
+	e.Type, e.Norm = bertTable(2, s.Hidden), newLayerNorm(s.Hidden, BertEps)
 	for range s.Layers {
 		var l BertLayer
 		self, part := &l.Attention.Self, bertLinear(s.Hidden, s.Hidden)
@@ -123,7 +123,7 @@ func (l *Linear) weights(g *graph.Graph) graph.LinearWeights {
 	return graph.LinearWeights{W: l.Weight.Node(g), B: l.Bias.Node(g)}
 }
 
-// Forward encodes words [B, L] with lengths [B]: the last hidden states of all captions, concatenated, [B·L, D].
+// Forward encodes words [B, L] with lengths [B] and returns the last hidden states, concatenated: [B·L, D].
 func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 	e, rate := &b.Embeddings, b.sizes.Dropout
 	x := g.BertEmbeddings(words, lengths, e.Word.Weight.Node(g), e.Position.Weight.Node(g), e.Type.Weight.Node(g))
@@ -142,7 +142,8 @@ func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 	return x
 }
 
-// Pooled is tanh(W_p h + b_p) of the last hidden state of [CLS]: hidden [B·L, D] → [B, D]. No network trains it.
+// Pooled computes tanh(W_p h + b_p) of the last hidden state h of [CLS]: hidden [B·L, D] → [B, D]. No network trains
+// it.
 func (b *Bert) Pooled(g *graph.Graph, hidden, lengths *graph.Node) *graph.Node {
 	return g.Activate(device.Tanh, b.Pooler.Dense.Forward(g, g.FirstRows(hidden, lengths)))
 }

@@ -16,10 +16,9 @@ import (
 //	θ = softmax(w·BiGRU(P) / 0.1)
 //	y_c = Σ_p θ_p · sorted_p(x_c)
 //
-// Because θ depends on n alone, it is computed once for every possible length and shared by all items: a table [K, K]
-// whose row K - n holds the weights of n values, the longest first, as packed sequences want it. P is exact; the
-// reference rounds it to float32 (quirk Q13). Masking with -10000 before softmax and sorting, as the reference does, is
-// the same as leaving out.
+// Because θ depends on n alone, it is computed once for every length: a table [K, K] whose row K - n holds the weights
+// of n values, longest first as in packed sequences. P is exact; the reference rounds it to float32 (quirk Q13). The
+// reference masks with -10000 before softmax and sorting, which is the same as leaving out.
 type GPO struct {
 	GRU    BiGRU  `param:"gru"`
 	Linear Linear `param:"linear"`
@@ -53,7 +52,7 @@ func (l *GPO) Table(g *graph.Graph, longest int) *graph.Node {
 	return g.PoolWeights(l.Linear.Forward(g, l.GRU.Mean(g, x, n)), n, longest, poolTemperature)
 }
 
-// Forward pools the rows of every item: rows [capacity, D] with lengths [B] of at most longest, packed or concatenated
+// Forward pools the rows of every item, packed or concatenated: rows [capacity, D] with lengths [B] of at most longest
 // → [B, D].
 func (l *GPO) Forward(g *graph.Graph, rows, lengths *graph.Node, longest int, packed bool) *graph.Node {
 	return g.SortPool(rows, lengths, l.Table(g, longest), packed)

@@ -10,46 +10,48 @@ import (
 
 // Init draws the initial values of a parameter.
 type Init struct {
-	// 'u' uniform in ±a, 'b' from b to a+b, 'n' normal of deviation a, 'c' constant a, 'r' norms of the rows of another
-	kind  byte
-	scale float64
-	shift float64
-	of    *Param
+	// 'u' uniform in shift ± scale, 'n' normal with deviation scale, 'c' the constant scale, 'r' the norms of rows of
+	// of
+	kind         byte
+	scale, shift float64
+	of           *Param
 }
 
-// Uniform draws from ±bound.
+// Uniform draws uniformly from ±bound.
 func Uniform(bound float64) Init { return Init{kind: 'u', scale: bound} }
 
-// Normal draws from a normal distribution of mean 0.
+// Normal draws from a normal distribution with mean 0.
 func Normal(std float64) Init { return Init{kind: 'n', scale: std} }
 
 // UniformRange draws uniformly from lo to hi.
-func UniformRange(lo, hi float64) Init { return Init{kind: 'b', scale: hi - lo, shift: lo} }
+func UniformRange(lo, hi float64) Init {
+	return Init{kind: 'u', scale: (hi - lo) / 2, shift: (hi-lo)/2 + lo}
+}
 
-// rowNorms are the norms of the rows of another parameter, as it is drawn, in as many rows as there are norms; it must
-// not be larger than FillPiece.
+// rowNorms computes the norms of the rows of another parameter, which is cut into rows of equal size. It must not be
+// larger than FillPiece.
 func rowNorms(of *Param) Init { return Init{kind: 'r', of: of} }
 
-// Constant sets every value.
+// Constant sets every value to v.
 func Constant(v float64) Init { return Init{kind: 'c', scale: v} }
 
-// fanIn is PyTorch's default of linear layers: uniform in ±1/√in.
+// fanIn is PyTorch's default for linear layers: uniform in ±1/√in.
 func fanIn(in int) Init { return Uniform(1 / math.Sqrt(float64(in))) }
 
 // Xavier is the uniform initialisation of the references' image layers: ±√6/√(in+out).
 func Xavier(in, out int) Init { return Uniform(math.Sqrt(6) / math.Sqrt(float64(in+out))) }
 
-// XavierNormal is the normal form: deviation √2/√(in+out).
+// XavierNormal is the normal form of Xavier: deviation √2/√(in+out).
 func XavierNormal(in, out int) Init { return Normal(math.Sqrt(2) / math.Sqrt(float64(in+out))) }
 
-// fillChunk is the number of values drawn from one step of the generator. It is part of what a seed means.
+// fillChunk is the number of values drawn from one step of the generator. Another number changes all drawn values.
 const fillChunk = 1 << 14
 
-// FillPiece is a number of values at which a parameter can be cut to draw it piece by piece.
+// FillPiece is a number of values. A parameter can be drawn in pieces that begin at its multiples.
 const FillPiece = 64 * fillChunk
 
-// Fill draws the initial values of a parameter from index lo on, a multiple of FillPiece, on all threads of pool; a nil
-// pool is the calling goroutine. A value is a function of the seed, the parameter's name and the index.
+// Fill draws the initial values of a parameter from index lo on, which is a multiple of FillPiece, with the threads of
+// pool; nil is the calling goroutine. A value depends only on the seed, the parameter's name and the index.
 func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
 	if lo%FillPiece != 0 {
 		panic(fmt.Sprintf("nn: Fill from %d, want a multiple of %d", lo, FillPiece))
@@ -93,11 +95,6 @@ func (f *filler) Do(_, chunk int) {
 	switch f.init.kind {
 	case 'u':
 		f.uniform(dst, step)
-	case 'b':
-		f.uniform(dst, step)
-		for i, v := range dst {
-			dst[i] = v/2 + float32(f.init.scale/2+f.init.shift)
-		}
 	case 'n':
 		s := f.key.Stream(step)
 		for i := range dst {
@@ -110,13 +107,13 @@ func (f *filler) Do(_, chunk int) {
 	}
 }
 
-// uniform makes a value of 24 bits out of each word: the middles of 2²⁴ equal pieces of ±scale.
+// uniform turns each word into a value of 24 bits: the centre of one of 2²⁴ equal parts of shift ± scale.
 func (f *filler) uniform(dst []float32, step uint64) {
-	piece := float32(f.init.scale * 0x1p-23)
+	piece, shift := float32(f.init.scale*0x1p-23), float32(f.init.shift)
 	for i := 0; i < len(dst); i += 4 {
 		for j, w := range f.key.Block(step, uint64(i/4)) {
 			if i+j < len(dst) {
-				dst[i+j] = (float32(int32(w)>>8) + 0.5) * piece
+				dst[i+j] = float32((float32(int32(w)>>8)+0.5)*piece) + shift // rounded twice: never fused
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package nn holds the layers that networks are made of. A layer is a struct of parameters whose tags give the names
-// under which the reference repositories store them, and a pure Forward that adds the layer to a graph.
+// Package nn holds the layers of networks. A layer is a struct of parameters, whose tags are their names in the
+// reference repositories, and a pure method Forward that adds the layer to a graph.
 package nn
 
 import (
@@ -9,10 +9,10 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// Param is one stored tensor of a layer. Layers hold Params in fields tagged `param:"name"`; nested layers carry the
-// name of their part. Name is filled in by Collect.
+// Param is a stored tensor of a layer, in a field tagged `param:"name"`. The tag of a nested layer is the name of its
+// part.
 type Param struct {
-	Name  string // full stored name, such as "txt.rnn.weight_ih_l0"
+	Name  string // full stored name, such as "txt.rnn.weight_ih_l0"; Collect sets it
 	Shape []int
 	Init  Init
 	State bool   // running statistics, never optimised
@@ -30,49 +30,38 @@ func (p *Param) Node(g *graph.Graph) *graph.Node {
 	return g.Param(p.Name, p.Shape...)
 }
 
-// Collect names the parameters of a network, in the order of its fields. root points to a struct; parameters are found
-// in its fields tagged `param:"..."`, nested structs (and slices and arrays of them, numbered) by their own tags.
+// Collect names and returns the parameters of a network in the order of its fields. root points to a struct with fields
+// tagged `param:"..."`: parameters, structs, and slices and arrays of structs, which are numbered.
 func Collect(root any) []*Param {
 	v := reflect.ValueOf(root)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("nn: Collect of a %T, want a pointer to a struct", root))
 	}
 	var out []*Param
-	collect(v.Elem(), "", &out)
+	collect(v, "", &out)
 	return out
 }
 
-func collect(v reflect.Value, prefix string, out *[]*Param) {
-	if p, ok := v.Addr().Interface().(*Param); ok {
-		if p.Shape != nil { // a layer without this parameter leaves it empty
-			p.Name = prefix
-			*out = append(*out, p)
+func collect(v reflect.Value, name string, out *[]*Param) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		collect(v.Elem(), name, out) // nil is a layer that the network does not have
+	case reflect.Slice, reflect.Array:
+		for k := range v.Len() {
+			collect(v.Index(k), fmt.Sprintf("%s.%d", name, k), out)
 		}
-		return
-	}
-	if v.Kind() != reflect.Struct {
-		return
-	}
-	for i := range v.NumField() {
-		tag, ok := v.Type().Field(i).Tag.Lookup("param")
-		if !ok {
-			continue
-		}
-		name := join(prefix, tag)
-		f := v.Field(i)
-		for f.Kind() == reflect.Pointer {
-			if f.IsNil() {
-				break
+	case reflect.Struct:
+		if p, ok := v.Addr().Interface().(*Param); ok {
+			if p.Shape != nil { // a layer without this parameter leaves it empty
+				p.Name = name
+				*out = append(*out, p)
 			}
-			f = f.Elem()
+			return
 		}
-		switch f.Kind() {
-		case reflect.Slice, reflect.Array:
-			for k := range f.Len() {
-				collect(f.Index(k), fmt.Sprintf("%s.%d", name, k), out)
+		for i := range v.NumField() {
+			if tag, ok := v.Type().Field(i).Tag.Lookup("param"); ok {
+				collect(v.Field(i), join(name, tag), out)
 			}
-		case reflect.Struct:
-			collect(f, name, out)
 		}
 	}
 }

@@ -7,24 +7,23 @@ import (
 	"vsetrain/internal/files/onnx"
 )
 
-// The layers in evaluation mode as operators of ONNX. Sequences of different lengths are padded there: words are
-// [B, L], their vectors [B, L, D] or, in front of a GRU, [L, B, D]; what stands after the length of a caption has no
-// influence.
+// This file writes the layers in evaluation mode as operators of ONNX. Sequences are padded: words are [B, L], their
+// vectors [B, L, D], or [L, B, D] before a GRU. Padding does not affect the results.
 
 // masked stands for minus infinity: its exponential is 0.
 const masked = -1e30
 
-// ONNX is the layer on rows x [N, I], or on [B, N, I] with any number of axes in front.
+// ONNX applies the layer to x [..., I].
 func (l *Linear) ONNX(g *onnx.Graph, x onnx.Value) onnx.Value {
 	return onnxLinear(g, x, &l.Weight, &l.Bias)
 }
 
-// ONNX is the layer on [B, N, I].
+// ONNX applies the layer to x [B, N, I].
 func (l *Conv) ONNX(g *onnx.Graph, x onnx.Value) onnx.Value {
 	return onnxLinear(g, x, &l.Weight, &l.Bias)
 }
 
-// onnxLinear multiplies by a weight [O, I] or [O, I, 1] from the right; it is stored transposed.
+// onnxLinear multiplies by the transpose of a weight [O, I] or [O, I, 1], which it stores transposed, and adds a bias.
 func onnxLinear(g *onnx.Graph, x onnx.Value, weight, bias *Param) onnx.Value {
 	o, i, name := weight.Shape[0], weight.Shape[1], weight.Name
 	w := g.Tensor(name+".T", []int{i, o}, func() []float32 {
@@ -44,7 +43,7 @@ func onnxLinear(g *onnx.Graph, x onnx.Value, weight, bias *Param) onnx.Value {
 	return y
 }
 
-// ONNX is the parameter as a constant.
+// ONNX returns the parameter as a constant.
 func (p *Param) ONNX(g *onnx.Graph) onnx.Value { return g.Param(p.Name, p.Shape) }
 
 // ONNX normalises the last axis of x with the running statistics: x·s + t.
@@ -64,7 +63,7 @@ func (l *BatchNorm) ONNX(g *onnx.Graph, x onnx.Value) onnx.Value {
 	return g.Op("Add", []onnx.Value{g.Op("Mul", []onnx.Value{x, scale}), shift})
 }
 
-// ONNX are the vectors of words [B, L] as a GRU reads them: [L, B, W].
+// ONNX looks up words [B, L] for a GRU: [L, B, W].
 func (e *Embedding) ONNX(g *onnx.Graph, words onnx.Value) onnx.Value {
 	return g.Op("Gather", []onnx.Value{e.Weight.ONNX(g), g.Transpose(words, 1, 0)})
 }
@@ -79,8 +78,8 @@ func onnxGates(v []float32) []float32 {
 	return out
 }
 
-// onnxGRU runs one direction or both over x [L, B, I] with int32 lengths [B], "" for L: all states [L, dirs, B, H] and
-// the last ones [dirs, B, H], the one that is wanted.
+// onnxGRU runs one or two directions over x [L, B, I] with int32 lengths [B], "" for L. It returns the last states
+// [directions, B, H] or all states [L, directions, B, H].
 func onnxGRU(g *onnx.Graph, x, lengths onnx.Value, last bool, directions ...*GRU) onnx.Value {
 	first, n := directions[0], len(directions)
 	hidden, in := first.WHH.Shape[1], first.WIH.Shape[1]
@@ -118,7 +117,7 @@ func (l *GRU) FinalONNX(g *onnx.Graph, x, lengths onnx.Value) onnx.Value {
 	return g.Squeeze(onnxGRU(g, x, narrow(g, lengths), true, l), 0)
 }
 
-// narrow converts lengths to the type that the operator wants.
+// narrow converts lengths to int32, as the operator requires.
 func narrow(g *onnx.Graph, lengths onnx.Value) onnx.Value {
 	if lengths == "" {
 		return ""
@@ -128,18 +127,17 @@ func narrow(g *onnx.Graph, lengths onnx.Value) onnx.Value {
 
 // MeanONNX is Mean for x [L, B, I] and int64 lengths [B], "" for L: [L, B, H].
 func (l *BiGRU) MeanONNX(g *onnx.Graph, x, lengths onnx.Value) onnx.Value {
-	backward := GRU(l.Backward)
-	y := onnxGRU(g, x, narrow(g, lengths), false, &l.Forward, &backward)
+	y := onnxGRU(g, x, narrow(g, lengths), false, &l.Forward, (*GRU)(&l.Backward))
 	return g.Op("ReduceMean", []onnx.Value{y}, onnx.Attr{Name: "axes", Value: []int{1}},
 		onnx.Attr{Name: "keepdims", Value: 0})
 }
 
-// positions are 0 … n-1 for the second axis of x, [n] int64.
+// positions returns 0 … n-1 for the second axis of x, [n] int64.
 func positions(g *onnx.Graph, x onnx.Value) onnx.Value {
 	return g.Op("Range", []onnx.Value{g.Int(0), g.Axis(x, 1), g.Int(1)})
 }
 
-// within reports for every position of x [B, n, …] whether it lies before the end, lengths [B]: [B, n] bool.
+// within reports which positions of x [B, n, …] are before the end of their sequence, with lengths [B]: [B, n] bool.
 func within(g *onnx.Graph, x, lengths onnx.Value) onnx.Value {
 	return g.Op("Less", []onnx.Value{g.Unsqueeze(positions(g, x), 0), g.Unsqueeze(lengths, 1)})
 }
@@ -210,12 +208,12 @@ func (b *Bert) ONNX(g *onnx.Graph, words, lengths onnx.Value) onnx.Value {
 	return x
 }
 
-// onnx is LN(x + W h + b).
+// onnx computes LN(x + W h + b).
 func (o *bertOutput) onnx(g *onnx.Graph, h, x onnx.Value) onnx.Value {
 	return o.Norm.ONNX(g, g.Op("Add", []onnx.Value{x, o.Dense.ONNX(g, h)}))
 }
 
-// onnxGELU is x/2·(1 + erf(x/√2)).
+// onnxGELU computes x/2·(1 + erf(x/√2)).
 func onnxGELU(g *onnx.Graph, x onnx.Value) onnx.Value {
 	e := g.Op("Erf", []onnx.Value{g.Op("Div", []onnx.Value{x, g.Scalar(math.Sqrt2)})})
 	e = g.Op("Mul", []onnx.Value{x, g.Op("Add", []onnx.Value{e, g.Scalar(1)})})

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// SelfAttention is torch.nn.MultiheadAttention of the rows of every set to each other, without dropout.
+// SelfAttention is torch.nn.MultiheadAttention between the rows of every set, without dropout.
 type SelfAttention struct {
 	InW   Param  `param:"in_proj_weight"` // [3D, D]: queries, keys, values
 	InB   Param  `param:"in_proj_bias"`   // [3D]
@@ -13,15 +13,15 @@ type SelfAttention struct {
 	heads int
 }
 
-// newSelfAttention returns a layer with PyTorch's initialisation; d is a multiple of heads.
+// newSelfAttention returns a layer with PyTorch's initialisation. d must be a multiple of heads.
 func newSelfAttention(d, heads int) SelfAttention {
 	out := Linear{Weight: Param{Shape: []int{d, d}, Init: fanIn(d)}, Bias: Param{Shape: []int{d}, Init: Constant(0)}}
 	in := NewXavierLinear(d, 3*d)
 	return SelfAttention{InW: in.Weight, InB: in.Bias, Out: out, heads: heads}
 }
 
-// Forward attends within sets of rows x [N, D], counts [B] of them each, N in all. Where attended [B, L] int32 is not
-// nil, only rows are attended to whose entry is not 0.
+// Forward attends within B sets of rows x [N, D], with counts [B]. attended, int32 [B, L], is 0 for the rows of each
+// set that are not attended to; nil attends to all.
 func (l *SelfAttention) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
 	qkv := g.Linear(graph.LinearTerm{X: x, W: l.InW.Node(g), B: l.InB.Node(g)})
 	return l.Out.Forward(g, g.SelfAttention(qkv, attended, counts, l.heads))
@@ -30,18 +30,18 @@ func (l *SelfAttention) Forward(g *graph.Graph, x, attended, counts *graph.Node)
 // torchEps is the ε of torch.nn.LayerNorm.
 const torchEps = 1e-5
 
-// Forward normalises the rows of x [N, D], counts [B] of them in each set.
+// Forward normalises the rows of x [N, D], which are B sets with counts [B].
 func (l *LayerNorm) Forward(g *graph.Graph, x, counts *graph.Node) *graph.Node {
 	return g.LayerNormRows(x, counts, l.weights(g))
 }
 
-// PreNormAttention adds self-attention to rows: x + attention(LN(x)) (ppanzx/CHAN, lib/encoders.py).
+// PreNormAttention computes x + attention(LN(x)) (ppanzx/CHAN, lib/encoders.py).
 type PreNormAttention struct {
 	Norm      LayerNorm     `param:"ln"`
 	Attention SelfAttention `param:"attn"`
 }
 
-// NewPreNormAttention returns the layer.
+// NewPreNormAttention returns a layer with PyTorch's initialisation.
 func NewPreNormAttention(d, heads int) *PreNormAttention {
 	return &PreNormAttention{newLayerNorm(d, torchEps), newSelfAttention(d, heads)}
 }
@@ -51,7 +51,7 @@ func (l *PreNormAttention) Forward(g *graph.Graph, x, attended, counts *graph.No
 	return g.Add(x, l.Attention.Forward(g, l.Norm.Forward(g, x, counts), attended, counts))
 }
 
-// Transformer is a layer of the transformer that normalises first, with the parameter names of CLIP:
+// Transformer is a pre-norm transformer layer with the parameter names of CLIP:
 //
 //	y = x + attention(LN₁(x))    y + W₂ (h∘σ(1.702 h)), h = W₁ LN₂(y)
 type Transformer struct {

@@ -2,15 +2,15 @@ package nn
 
 import "vsetrain/internal/compute/graph"
 
-// WeightNorm is a linear layer whose weight is given by directions and lengths, row by row: W_o = g_o v_o/‖v_o‖
-// (Salimans, Kingma: "Weight Normalization", NeurIPS 2016; torch.nn.utils.weight_norm).
+// WeightNorm is a linear layer whose weight has a direction and a length for each row: W_o = g_o v_o/‖v_o‖ (Salimans,
+// Kingma: "Weight Normalization", NeurIPS 2016; torch.nn.utils.weight_norm).
 type WeightNorm struct {
 	G    Param `param:"weight_g"` // [O, 1]
 	V    Param `param:"weight_v"` // [O, I]
 	Bias Param `param:"bias"`     // [O]
 }
 
-// NewWeightNorm returns a layer with the weight of a linear layer with PyTorch's default initialisation.
+// NewWeightNorm returns a layer whose weight has PyTorch's default initialisation of linear layers.
 func NewWeightNorm(in, out int) *WeightNorm {
 	l := NewLinear(in, out)
 	w := &WeightNorm{V: l.Weight, Bias: l.Bias}
@@ -18,22 +18,21 @@ func NewWeightNorm(in, out int) *WeightNorm {
 	return w
 }
 
-// Weight is the effective weight [O, I].
+// Weight returns the weight [O, I].
 func (l *WeightNorm) Weight(g *graph.Graph) *graph.Node {
 	o, i := l.V.Shape[0], l.V.Shape[1]
 	return g.ScaleBlocks(g.L2Norm(l.V.Node(g), 1, 0), l.G.Node(g), 1, 1, o, i)
 }
 
-// ScalarWeightNorm is a linear layer whose weight is a direction and one length: W = g v/‖v‖, with the Frobenius norm
-// of the whole matrix (torch.nn.utils.weight_norm with dim None, as kuanghuei/SCAN, model.py,
-// EncoderImageWeightNormPrecomp).
+// ScalarWeightNorm is a linear layer whose weight has one length: W = g v/‖v‖ with the Frobenius norm
+// (torch.nn.utils.weight_norm with dim None; kuanghuei/SCAN, model.py, EncoderImageWeightNormPrecomp).
 type ScalarWeightNorm struct {
 	Bias Param `param:"bias"`     // [O]
 	G    Param `param:"weight_g"` // [1]
 	V    Param `param:"weight_v"` // [O, I]
 }
 
-// NewScalarWeightNorm returns a layer with the weight of a linear layer with PyTorch's default initialisation.
+// NewScalarWeightNorm returns a layer whose weight has PyTorch's default initialisation of linear layers.
 func NewScalarWeightNorm(in, out int) *ScalarWeightNorm {
 	l := NewLinear(in, out)
 	w := &ScalarWeightNorm{V: l.Weight, Bias: l.Bias}
