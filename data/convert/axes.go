@@ -16,19 +16,6 @@ type Axes struct {
 	Grid string `flag:"grid" enum:"nchw|nhwc" usage:"order of the axes, for arrays that hold grids" group:"Arrays"`
 }
 
-// validate returns an error that names the first field that cannot be used.
-func (a Axes) validate() error {
-	if a.Grid != "" && a.Grid != "nchw" && a.Grid != "nhwc" {
-		return fmt.Errorf("convert: grid: expected nchw or nhwc, found %q", a.Grid)
-	}
-	for i, axis := range a.Squeeze {
-		if axis < 0 || slices.Contains(a.Squeeze[:i], axis) {
-			return fmt.Errorf("convert: squeeze: expected different axes, counted from 0, found %v", a.Squeeze)
-		}
-	}
-	return nil
-}
-
 // squeeze returns a shape without the axes that are dropped.
 func (a Axes) squeeze(shape []int) (squeezed []int, err error) {
 	for _, axis := range a.Squeeze {

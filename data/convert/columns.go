@@ -110,7 +110,7 @@ func columnsOf(fields [][]byte) (columns, error) {
 		if c.fields != len(fields) {
 			continue
 		}
-		p := parser{columns: c, fields: fields}
+		p := parser{form: form{columns: c}, fields: fields}
 		if err := p.decode(); err != nil {
 			broken = append(broken, c)
 		} else if c.fits = p.fitsNames(names); c.fits {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-
-	"vsetrain/internal/files/npy"
 )
 
 // The type of raw bytes follows from their number where the number of values is known; otherwise the values have to
@@ -101,15 +99,15 @@ func (p *place) kind(head place) string {
 	return "?"
 }
 
-// valueSizes are the bytes of a value of each type that a source may have; typeName is what NumPy calls it.
-var valueSizes = map[npy.DType]int{"": 0, npy.F16: 2, npy.F32: 4, npy.F64: 8}
+// valueSizes are the bytes of a value of each SourceType; typeName is what NumPy calls the type.
+var valueSizes = map[string]int{"f16": 2, "f32": 4, "f64": 8}
 
 func typeName(size int) string { return fmt.Sprintf("float%d", 8*size) }
 
-// choose returns the bytes of a value, which the options say, or the number of values does, or the values do. width is
-// the number of bytes of a region.
-func (o *TSVOptions) choose(width int, w *wordStats) (int, error) {
-	given, size := valueSizes[o.Source], 0
+// choose returns the bytes of a value: from the options, otherwise from the number of values, otherwise from the values.
+// width is the number of bytes of a region.
+func (o *Options) choose(width int, w *wordStats) (int, error) {
+	given, size := valueSizes[o.SourceType], 0
 	if o.Dim > 0 {
 		size = width / o.Dim // survey leaves no other widths
 	}

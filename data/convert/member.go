@@ -77,8 +77,13 @@ func openArray(path string) (*member, error) {
 	return m, nil
 }
 
-// Close ends the reading.
-func (m *member) Close() error { return m.c.Close() }
+// Close ends the reading, of nil nothing.
+func (m *member) Close() error {
+	if m == nil {
+		return nil
+	}
+	return m.c.Close()
+}
 
 // read fills dst with the next elements of an array.
 func read[T float32 | float64](m *member, dst []T) error {

@@ -18,13 +18,11 @@ var floatTypes = map[int]string{2: "F16", 4: "F32", 8: "F64"}
 
 // parser turns records into items; it owns the buffers that the items point into.
 type parser struct {
-	columns columns
-	size    int // bytes of a value of the features; 0 where it is not known
-	dim     int // values of a region, the same
-	boxSize int // of the boxes, the same
-	fields  [][]byte
-	raw     []byte // of the features
-	it      item
+	form
+	fields [][]byte
+	record []byte // that was loaded
+	raw    []byte // of the features
+	it     item
 }
 
 // begin cuts a record into fields and reads its id, which it may return with an error too.
@@ -49,16 +47,11 @@ func (p *parser) begin(rec []byte) (id string, err error) {
 }
 
 // item decodes a record that begin has read. The result is valid until the next call.
-func (p *parser) item(id string) (*item, error) {
-	p.it.id = id
-	err := p.decode()
-	if err == nil {
-		err = p.features()
-	}
-	if err != nil {
+func (p *parser) item() (*item, error) {
+	if err := p.decode(); err != nil {
 		return nil, err
 	}
-	return &p.it, nil
+	return &p.it, p.features()
 }
 
 // decode reads the fields of a record; the features stay bytes.

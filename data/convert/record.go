@@ -47,7 +47,7 @@ func (r *recordReader) read() ([]byte, error) {
 func (r *recordReader) one() ([]byte, error) {
 	r.line, r.offset = r.next, r.end
 	r.buf = r.buf[:0]
-	var q quotes
+	var q quoting
 	for {
 		part, err := r.r.ReadSlice('\n')
 		if len(r.buf)+len(part) > r.limit {
@@ -63,7 +63,7 @@ func (r *recordReader) one() ([]byte, error) {
 			if len(r.buf) == 0 {
 				return nil, io.EOF
 			}
-			if q.state == inQuotes {
+			if q == inQuotes {
 				return nil, fmt.Errorf("quoted field without its closing quote: the file is truncated")
 			}
 			return trimEnd(r.buf), nil
@@ -71,7 +71,7 @@ func (r *recordReader) one() ([]byte, error) {
 			return nil, err
 		}
 		r.next++
-		if q.state != inQuotes {
+		if q != inQuotes {
 			return trimEnd(r.buf), nil
 		}
 	}
@@ -83,42 +83,38 @@ func trimEnd(b []byte) []byte {
 	return bytes.TrimSuffix(b, []byte("\r"))
 }
 
-// quotes follows the quoting of a record so that line ends inside quotes are told from real ones.
-type quotes struct{ state quoteState }
-
-type quoteState uint8
+// quoting follows the quotes of a record, so that line ends inside quotes are told from real ones.
+type quoting uint8
 
 const (
-	fieldStart quoteState = iota
+	fieldStart quoting = iota
 	plain
 	inQuotes
 	quoteInQuotes // a quote was seen: an escape or the end
 )
 
-func (q *quotes) scan(part []byte) {
-	if (q.state == plain || q.state == fieldStart) && bytes.IndexByte(part, '"') < 0 {
+func (q *quoting) scan(part []byte) {
+	if (*q == plain || *q == fieldStart) && bytes.IndexByte(part, '"') < 0 {
 		if n := len(part); n > 0 {
-			q.state = plain
+			*q = plain
 			if part[n-1] == '\t' {
-				q.state = fieldStart
+				*q = fieldStart
 			}
 		}
 		return
 	}
 	for _, c := range part {
 		switch {
-		case q.state == inQuotes:
+		case *q == inQuotes:
 			if c == '"' {
-				q.state = quoteInQuotes
+				*q = quoteInQuotes
 			}
-		case q.state == quoteInQuotes && c == '"':
-			q.state = inQuotes
-		case q.state == fieldStart && c == '"':
-			q.state = inQuotes
+		case *q == quoteInQuotes && c == '"', *q == fieldStart && c == '"':
+			*q = inQuotes
 		case c == '\t':
-			q.state = fieldStart
+			*q = fieldStart
 		default:
-			q.state = plain
+			*q = plain
 		}
 	}
 }
