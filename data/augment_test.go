@@ -67,11 +67,10 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 	for c, got := range first {
 		stream := philox.NewKey(3, "augment/words").Stream(uint64(c))
 		ids, _ := v.AppendCaption(nil, new(text.WordSplitter), s.Caption(int(c)))
-		words := text.AugmentIDs(nil, ids, int32(v.Len()), stream.Float64,
-			func() int32 { return int32(stream.IntN(v.Len() + 1)) })
+		words := text.AugmentIDs(nil, ids, int32(v.Len()), v.Len()+1, stream)
 		stream = philox.NewKey(3, "augment/regions").Stream(uint64(c))
 		var images []float32
-		for _, r := range text.KeepRegions(nil, 3, stream.Float64) {
+		for _, r := range text.KeepRegions(nil, 3, stream) {
 			for k := range 4 {
 				images = append(images, w.feature(int(c)/5, int(r)*4+k))
 			}
@@ -137,8 +136,7 @@ func TestAugmentationRates(t *testing.T) {
 		if !slices.IsSorted(x[:n]) {
 			t.Fatalf("regions %v are not in order", x[:n])
 		}
-		for _, id := range text.AugmentIDs(nil, ids, v, a.wordDraws(7, c).Float64,
-			func() int32 { return int32(a.stream.IntN(v)) }) {
+		for _, id := range text.AugmentIDs(nil, ids, v, v, a.wordDraws(7, c)) {
 			left++
 			switch id {
 			case 5:

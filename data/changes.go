@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/npy"
@@ -225,7 +226,7 @@ const maxID = 1024
 
 // checkID returns an error where an id is not a line of an ids file.
 func checkID(id string) error {
-	if id == "" || len(id) > maxID || strings.TrimFunc(id, isBlank) != id {
+	if id == "" || len(id) > maxID || strings.TrimFunc(id, text.IsSpace) != id {
 		return refuse(nil, "image id %.100q: expected 1 to %d bytes without blanks at the ends", id, maxID)
 	}
 	if err := regular.CheckID(id); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"unicode"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/regular"
 )
 
@@ -42,9 +42,9 @@ func splitLines(path, s string) *lineFile {
 		line := s[start:end]
 		lo, hi := start, end
 		if len(line) > 0 && !(isPrint(line[0]) && isPrint(line[len(line)-1])) {
-			left := strings.TrimLeftFunc(line, isBlank)
+			left := strings.TrimLeftFunc(line, text.IsSpace)
 			lo = start + len(line) - len(left)
-			hi = lo + len(strings.TrimRightFunc(left, isBlank))
+			hi = lo + len(strings.TrimRightFunc(left, text.IsSpace))
 		}
 		l.spans = append(l.spans, lineSpan{uint32(lo), uint32(hi)})
 		start = end + 1
@@ -54,9 +54,6 @@ func splitLines(path, s string) *lineFile {
 
 // isPrint reports whether a byte is ASCII that is not a blank.
 func isPrint(b byte) bool { return b > ' ' && b < 0x7f }
-
-// isBlank is the white space that Python's strip removes.
-func isBlank(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 func (l *lineFile) len() int { return len(l.spans) }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/npy"
 	"vsetrain/lab/try"
 )
@@ -291,7 +292,7 @@ func FuzzSplitLines(f *testing.F) {
 			t.Fatalf("%q: %d lines, want %d", s, l.len(), len(want))
 		}
 		for i, w := range want {
-			if got := l.line(i); got != strings.TrimFunc(w, isBlank) {
+			if got := l.line(i); got != strings.TrimFunc(w, text.IsSpace) {
 				t.Errorf("%q: line %d is %q, want %q trimmed", s, i, got, w)
 			}
 		}

@@ -102,7 +102,7 @@ func TestReadersSayWhatAFileIs(t *testing.T) {
 			_, err := text.LoadVocabulary(p)
 			return err
 		}},
-		{"word pieces", ".txt", nil, func(p string) error { _, err := text.LoadWordPiece(p); return err }},
+		{"word pieces", ".txt", nil, func(p string) error { _, err := text.LoadBertTokenizer(p, 9); return err }},
 		{"word vectors", ".txt", nil, func(p string) error {
 			_, err := text.ReadWordVectors(p, []string{"dog"}, 2)
 			return err

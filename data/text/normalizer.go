@@ -42,7 +42,7 @@ var wordPieceClasses = []string{"BertTokenizer", "DistilBertTokenizer", "Electra
 // readNormalizer returns what the folder of a vocab.txt says about letters: tokenizer_config.json, and for what that
 // leaves out the normaliser of tokenizer.json, and then the defaults of BERT. Where nothing says whether letters become
 // lower case, they do, unless the vocabulary has a piece that no text becomes then: it is of another BERT, and refused.
-func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
+func (v *BertTokenizer) readNormalizer(dir string) (n Normalizer, err error) {
 	var says letters
 	whole, err := readJSON(filepath.Join(dir, TokenizerConfig), &says)
 	if err != nil {
@@ -153,7 +153,7 @@ func isForeign(piece string) bool {
 }
 
 // writeNormalizer writes a tokenizer_config.json.
-func (v *WordPiece) writeNormalizer(w io.Writer) error {
+func (v *BertTokenizer) writeNormalizer(w io.Writer) error {
 	n := v.Normalizer
 	return json.NewEncoder(w).Encode(letters{Lower: &n.Lowercase, Strip: &n.StripAccents, Chinese: &n.Chinese,
 		Class: wordPieceClasses[0]})

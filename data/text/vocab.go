@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"slices"
 )
 
 // The special words and their ids in every vocabulary of the references.
@@ -72,9 +73,9 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 			count[i]++
 		}
 	}
-	words := append([]string(nil), special[:]...)
+	words := slices.Clone(special[:])
 	for i, w := range order {
-		if count[i] >= threshold && !isSpecial(w) {
+		if count[i] >= threshold && !slices.Contains(special[:], w) {
 			words = append(words, w)
 		}
 	}
@@ -84,15 +85,6 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 			"blanks, or lower --threshold", threshold, n, len(order))
 	}
 	return newVocabulary(words)
-}
-
-func isSpecial(w string) bool {
-	for _, s := range special {
-		if w == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Len returns the number of ids; an additional <mask> word would have this id.
@@ -120,26 +112,6 @@ func (v *Vocabulary) Word(id int32) string {
 	return v.words[id]
 }
 
-// ID returns the id of a word and whether it has one; unknown words have the id Unk.
-func (v *Vocabulary) ID(word string) (int32, bool) {
-	id, known := v.ids[word]
-	if !known {
-		return Unk, false
-	}
-	return id, true
-}
-
-// Encode returns <start>, the ids of the words with <unk> for unknown ones, <end>.
-func (v *Vocabulary) Encode(words []string) []int32 {
-	ids := make([]int32, 0, len(words)+2)
-	ids = append(ids, Start)
-	for _, w := range words {
-		id, _ := v.ID(w)
-		ids = append(ids, id)
-	}
-	return append(ids, End)
-}
-
 // AppendCaption appends the encoded caption to dst and returns also how many of its words are unknown. It
 // allocates nothing once t and dst have grown.
 func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string) (ids []int32, unknown int) {
@@ -153,21 +125,6 @@ func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string)
 		dst = append(dst, id)
 	}
 	return append(dst, End), unknown
-}
-
-// Decode returns the words of the ids up to <end> or <pad>, without <start>.
-func (v *Vocabulary) Decode(ids []int32) []string {
-	var words []string
-	for _, id := range ids {
-		switch id {
-		case Start:
-			continue
-		case End, Pad:
-			return words
-		}
-		words = append(words, v.Word(id))
-	}
-	return words
 }
 
 // Hash identifies the vocabulary: equal for equal words with equal ids. A checkpoint keeps it, because word

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"vsetrain/internal/compute/vec"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
@@ -259,10 +259,8 @@ func (r *vectorReader) take(word []byte, line int, read func(dst []float32) erro
 	if err := read(e.values); err != nil {
 		return err
 	}
-	for i, v := range e.values {
-		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("value %d of the word %q is %v, expected a finite number", i+1, word, v)
-		}
+	if i := vec.NotFinite(e.values); i >= 0 {
+		return fmt.Errorf("value %d of the word %q is %v, expected a finite number", i+1, word, e.values[i])
 	}
 	return nil
 }
