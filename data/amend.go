@@ -21,7 +21,7 @@ import (
 // follow, until ctx ends. Ids that were removed earlier are left out of a removal. The work under the lock grows with
 // the images, the changes and the ids, not with their product.
 func Amend(ctx context.Context, dir, split string, c Change, write func(io.Writer) error) (err error) {
-	if _, err := os.Lstat((&Split{dir: dir, name: split}).CaptionPath()); err == nil {
+	if _, err := os.Lstat(filepath.Join(dir, split+"_caps.txt")); err == nil {
 		return refuse(nil, "split %s of %s has captions; images are added to and removed from a gallery, which has "+
 			"none", split, dir)
 	}

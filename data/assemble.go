@@ -66,12 +66,11 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		b.Features = b.Features[:n]
 		return err
 	}
-	var err error
 	if x := b.Stage.Halves(); x != nil {
-		_, err = readImages(w, s, b, x, s.ReadHalves)
-	} else {
-		_, err = readImages(w, s, b, b.Stage.Floats(), s.ReadImage)
+		_, err := readImages(w, s, b, x, s.ReadHalves)
+		return err
 	}
+	_, err := readImages(w, s, b, b.Stage.Floats(), s.ReadImage)
 	return err
 }
 
@@ -101,8 +100,8 @@ func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 	if w.aug != nil {
 		return w.aug.keptRegions(n, b.Epoch, b.Indices[i])
 	}
-	for len(w.all) < n {
-		w.all = append(w.all, int32(len(w.all)))
+	if len(w.all) < n {
+		w.all = upTo(n)
 	}
 	return w.all[:n]
 }

@@ -2,7 +2,6 @@ package data
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"testing"
@@ -20,15 +19,8 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		o.Fields = []Field{FieldFeatures}
 	}
 	o.Fields = append(slices.Clip(o.Fields), FieldAugmentation)
-	l := try.Get(NewLoader(s, v, o))(t)
-	defer l.Close()
 	out := map[int32]string{}
-	for {
-		b, err := l.Next()
-		if err == io.EOF {
-			return out
-		}
-		try.Do(t, err)
+	for b := range batchesOf(NewLoader(s, v, o))(t) {
 		if !o.has(FieldFeatures) { // they are where RegionRows says
 			if len(b.Features) != 0 {
 				t.Errorf("%d features of a loader whose features stay in place", len(b.Features))
@@ -52,8 +44,8 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 			t.Errorf("%d counts of %d regions for %d pairs and %d numbers", len(b.Counts), at/b.Dim, b.N,
 				len(b.Features))
 		}
-		l.Release(b)
 	}
+	return out
 }
 
 // What augmentation does to a caption and its image follows from seed, epoch and caption alone.
@@ -157,23 +149,6 @@ func TestAugmentationRates(t *testing.T) {
 			math.Sqrt(s.expect*(1-s.expect)/float64(s.of)); math.Abs(got-s.expect) > 5*sd {
 			t.Errorf("%s: %.4f, want %.4f", s.what, got, s.expect)
 		}
-	}
-}
-
-func TestAugmentationAllocatesNothing(t *testing.T) {
-	w := newWorld(t, 40, 5, false, "train")
-	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 16, Fields: []Field{FieldFeatures, FieldAugmentation}}))(t)
-	defer l.Close()
-	step := func() {
-		b := mustNext(t, l)
-		l.Release(b)
-	}
-	for range 60 {
-		step()
-	}
-	if n := testing.AllocsPerRun(200, step); n > 0 {
-		t.Errorf("%v allocations per batch", n)
 	}
 }
 

@@ -60,6 +60,15 @@ func (b *Batch) pair(i int) int {
 	return i
 }
 
+// upTo returns 0, 1, …, n-1.
+func upTo(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}
+
 // resize returns s with length n, reusing its memory where it can.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {

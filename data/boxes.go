@@ -188,32 +188,30 @@ func (s *Split) readSizes() ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sizesOf(f, f.Path, s.rows)
+	return sizesOf(f, s.rows)
 }
 
 // sizesOf reads width and height of every row: numbers [rows, 2], or dicts.
-func sizesOf(f *npy.File, path string, rows int) ([]float32, error) {
+func sizesOf(f *npy.File, rows int) (out []float32, err error) {
 	var values []float64
-	var err error
 	if f.DType == npy.Object {
-		values, err = objectSizes(path)
+		values, err = objectSizes(f.Path)
 	} else if values, err = f.Float64s(); err == nil && (len(f.Shape) != 2 || f.Shape[1] != 2) {
-		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", path, f.Shape, f.DType,
+		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", f.Path, f.Shape, f.DType,
 			rows)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if len(values) != 2*rows {
-		return nil, fmt.Errorf("%s: %d sizes for %d image rows; expected one for each", path, len(values)/2, rows)
+		return nil, fmt.Errorf("%s: %d sizes for %d image rows; expected one for each", f.Path, len(values)/2, rows)
 	}
-	out := make([]float32, len(values))
 	for i, v := range values {
 		if !(v >= 1 && v <= math.MaxInt32) {
-			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", path, i/2, values[i&^1],
+			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", f.Path, i/2, values[i&^1],
 				values[i|1])
 		}
-		out[i] = float32(v)
+		out = append(out, float32(v))
 	}
 	return out, nil
 }

@@ -179,7 +179,7 @@ func TestChangesOfOthers(t *testing.T) {
 	try.Fails(t, Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")
 	w = gallery(t, 2, false)
 	w.write(t, "test_ids.txt", "a\nb\n")
-	w.halves(t, "test_ims.npy", []int{2, 3, 4}, make([]float32, 24))
+	w.typed(t, "test_ims.npy", npy.F16, []int{2, 3, 4}, make([]float32, 24))
 	half := make([]byte, 24)
 	half[1] = 0x3c // 1
 	try.Do(t, Amend(t.Context(), w.dir, "test", Change{Added: added("c")}, func(to io.Writer) error {

@@ -17,15 +17,14 @@ func (r *Report) checkFile(e fs.DirEntry, splits map[string]*Split, o CheckOptio
 	f := FileReport{Name: e.Name(), Kind: kind}
 	path := filepath.Join(r.Dir, e.Name())
 	info, err := os.Stat(path) // of the file that a link leads to
-	switch {
-	case err != nil:
+	if err != nil {
 		r.warn(f.Name, "mend or remove the link", "leads nowhere: %v", err)
-		return
-	case info.IsDir():
 		return
 	}
 	f.Bytes = info.Size()
 	switch {
+	case info.IsDir():
+		return
 	case kind == "captions" || kind == "ids" || kind == "semantics" && strings.HasSuffix(path, ".txt"):
 		n, err := countLines(path)
 		f.Lines = n
@@ -50,8 +49,7 @@ func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions
 	}
 	defer a.Close()
 	f.DType, f.Shape = string(a.DType), slices.Clone(a.Shape)
-	switch f.Kind {
-	case "semantics":
+	if f.Kind == "semantics" {
 		if n, known := captionsOfSplit(s); len(a.Shape) != 2 || known && a.Shape[0] != n {
 			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector "+
 				"for each caption", a.Shape, count(n, known))
@@ -69,7 +67,7 @@ func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions
 	if f.Kind == "features" && s != nil && s.images != nil {
 		looks.regions, looks.counts = s.regions, s.counts
 	}
-	st, err := looks.scan(o.SampleRows, o.Workers, progress)
+	st, err := looks.scan(o.SampleRows, progress)
 	if err != nil {
 		r.fail(f.Name, "", "%v", err)
 		return

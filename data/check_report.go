@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/system/options"
 )
@@ -16,9 +17,6 @@ type CheckOptions struct {
 
 	// SampleRows examines only about that many rows of each array, spread evenly; 0 examines all.
 	SampleRows int
-
-	// Workers is the number of goroutines that scan arrays; 0 is 2.
-	Workers int
 
 	// Progress, if not nil, is called now and then with the rows of a file that have been scanned.
 	Progress func(file string, done, total int)
@@ -95,12 +93,7 @@ type Problem struct {
 
 // OK reports whether no problem is an error.
 func (r *Report) OK() bool {
-	for _, p := range r.Problems {
-		if p.Error {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Error })
 }
 
 func (r *Report) fail(file, remedy, what string, args ...any) {

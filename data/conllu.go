@@ -33,9 +33,6 @@ func (d *Dependencies) readCoNLLU(r io.Reader) error {
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("%s: %w", d.path, err)
 	}
-	if err := p.endSentence(); err != nil {
-		return err
-	}
 	return p.endCaption()
 }
 
@@ -53,8 +50,10 @@ type conllu struct {
 
 func (p *conllu) take(text string, line int) error {
 	switch {
-	case text == "":
+	case text == "" && p.documents:
 		return p.endSentence()
+	case text == "":
+		return p.endCaption()
 	case strings.HasPrefix(text, "#"):
 		if strings.HasPrefix(strings.TrimSpace(text[1:]), "newdoc") {
 			if !p.documents && p.d.Len() > 0 {
@@ -107,32 +106,17 @@ func (p *conllu) endSentence() error {
 	}
 	p.before += len(p.heads)
 	p.heads, p.lines = p.heads[:0], p.lines[:0]
-	if p.documents {
-		return nil
-	}
-	return p.endCaption()
+	return nil
 }
 
 func (p *conllu) endCaption() error {
 	if p.begin == 0 {
 		return nil
 	}
-	if err := p.endSentenceOf(); err != nil {
+	if err := p.endSentence(); err != nil {
 		return err
 	}
 	err := p.d.add(append(p.root, p.edges...), p.begin)
 	p.root, p.edges, p.before, p.begin = p.root[:0], p.edges[:0], 0, 0
-	return err
-}
-
-// endSentenceOf closes a sentence that no blank line ended.
-func (p *conllu) endSentenceOf() error {
-	if len(p.heads) == 0 {
-		return nil
-	}
-	documents := p.documents
-	p.documents = true // endCaption follows
-	err := p.endSentence()
-	p.documents = documents
 	return err
 }

@@ -66,9 +66,6 @@ func (d *Dependencies) Line(caption int) int { return int(d.lines[caption]) }
 
 // add appends a caption that begins at a line.
 func (d *Dependencies) add(pairs []int32, line int) error {
-	if len(d.first) == 0 {
-		d.first = append(d.first, 0)
-	}
 	for i := 0; i < len(pairs); i += 2 {
 		switch gov, dep := pairs[i], pairs[i+1]; {
 		case gov < 0 || dep < 0:

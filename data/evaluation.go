@@ -27,11 +27,7 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 	if err := Need(s, true, false); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	images := make([]int32, s.NumImages())
-	for i := range images {
-		images[i] = int32(i)
-	}
-	return newPass(s, nil, images, true, o)
+	return newPass(s, nil, upTo(s.NumImages()), true, o)
 }
 
 // NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
@@ -45,10 +41,7 @@ func NewCaptionLoader(s *Split, v text.Tokenizer, order []int32, o LoaderOptions
 		return nil, err
 	}
 	if order == nil {
-		order = make([]int32, s.NumCaptions())
-		for i := range order {
-			order[i] = int32(i)
-		}
+		order = upTo(s.NumCaptions())
 	}
 	for _, c := range order {
 		if c < 0 || int(c) >= s.NumCaptions() {
@@ -80,10 +73,10 @@ func newPass(s *Split, v text.Tokenizer, order []int32, images bool, o LoaderOpt
 func LengthOrder(s *Split, v text.Tokenizer) []int32 {
 	c := v.NewEncoder()
 	var to, ids []int32
-	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
-	for i := range order {
+	order, length := upTo(s.NumCaptions()), make([]int, s.NumCaptions())
+	for i := range length {
 		to, ids, _, _ = s.wordsOf(to[:0], c, i)
-		order[i], length[i] = int32(i), len(ids)
+		length[i] = len(ids)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })
 	return order

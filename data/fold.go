@@ -56,12 +56,11 @@ func Fold(dir, split, to string) ([]string, error) {
 	}
 	if s.counts != nil {
 		err := npy.Stage(set, out.path(lengthsEnd), npy.I32, []int{s.rows}, func(w *npy.Writer) error {
-			for _, n := range s.counts {
-				if err := w.WriteInts([]int64{int64(n)}); err != nil {
-					return err
-				}
+			counts := make([]int64, len(s.counts))
+			for i, n := range s.counts {
+				counts[i] = int64(n)
 			}
-			return nil
+			return w.WriteInts(counts)
 		})
 		if err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -20,8 +19,7 @@ type FolderError struct {
 
 // Error implements error.
 func (e *FolderError) Error() string {
-	setting := e.Setting
-	setting = cmp.Or(setting, "data.dir")
+	setting := cmp.Or(e.Setting, "data.dir")
 	if e.Below != "" {
 		return fmt.Sprintf("%s has no splits, but its folder precomp has; name %s with %s", e.Dir, e.Below, setting)
 	}
@@ -57,12 +55,8 @@ func Splits(dir string) ([]string, error) {
 		}
 	}
 	order := map[string]int{"train": 1, "dev": 2, "test": 3, "testall": 4}
-	sort.SliceStable(names, func(i, j int) bool {
-		a, b := order[names[i]], order[names[j]]
-		if a == 0 || b == 0 {
-			return a > b
-		}
-		return a < b
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(cmp.Or(order[a], len(order)+1), cmp.Or(order[b], len(order)+1))
 	})
 	return names, nil
 }

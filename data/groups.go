@@ -100,9 +100,8 @@ func (g Groups) Part(lo, hi int) Groups {
 
 // atMost returns the images whose items are among the first n, at least one.
 func (g Groups) atMost(n int) int {
-	images := g.images
-	if n < g.Items() {
-		images = max(g.ImageOf(n), 1)
+	if n >= g.Items() {
+		return g.images
 	}
-	return images
+	return max(g.ImageOf(n), 1)
 }

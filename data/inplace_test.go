@@ -24,8 +24,7 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 	}
 	o := LoaderOptions{Batch: 4, Seed: 3, Shuffle: true, Epochs: 1}
 	var all []Batch
-	l, err := NewLoader(s, v, o)
-	readAll(t, l, err, func(b *Batch) {
+	for b := range batchesOf(NewLoader(s, v, o))(t) {
 		if len(b.Boxes) != b.N*12 || len(b.Semantics) != b.N*2 {
 			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
 		}
@@ -36,11 +35,10 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 		}
 		all = append(all, Batch{Images: batch.Images{FeatureRows: slices.Clone(b.FeatureRows)},
 			Captions: batch.Captions{Indices: slices.Clone(b.Indices), Words: cloneWords(b.Words)}})
-	})
+	}
 	o.Fields = []Field{}
-	l, err = NewLoader(s, v, o)
 	at := 0
-	readAll(t, l, err, func(b *Batch) {
+	for b := range batchesOf(NewLoader(s, v, o))(t) {
 		want := all[at]
 		at++
 		if len(b.Boxes)+len(b.Semantics)+len(b.Features) != 0 || b.SemanticDim != 2 {
@@ -51,7 +49,7 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 			!slices.Equal(b.FeatureRows, want.FeatureRows) {
 			t.Errorf("batch %d is another", at)
 		}
-	})
+	}
 	if at != len(all) {
 		t.Errorf("%d batches, expected %d", at, len(all))
 	}

@@ -133,7 +133,8 @@ func (r *layoutReader) rowPerImage() error {
 			return fmt.Errorf("%s: %d runs of equal ids, but %s has %d rows; expected a row for each image, or for "+
 				"each of the %d captions", r.ids.path, len(counts), filepath.Base(r.features), r.rows, r.captions)
 		}
-		return r.take(counts)
+		r.take(counts)
+		return nil
 	default:
 		return r.wrongIDs()
 	}
@@ -160,17 +161,14 @@ func (r *layoutReader) rowPerImage() error {
 func (r *layoutReader) rowPerCaption() error {
 	switch m := r.idLines(); {
 	case m == r.items:
-		counts, err := runsOfIDs(r.ids)
-		if err != nil {
+		if err := r.takeIDs(); err != nil || r.repeated {
 			return err
-		}
-		if r.repeated = len(counts) < r.items; r.repeated {
-			return r.take(counts)
 		}
 		// Ids that all differ are ids of images, or of captions where the rows repeat.
 		runs, err := runsOf(r.images, many)
 		if err == nil && runs.length > 1 && runs.length < r.rows {
-			return r.takeRuns(runs.length)
+			r.takeRuns(runs.length)
+			return nil
 		}
 		r.groups = EqualGroups(r.items, 1)
 		r.says = fmt.Sprintf("%s has a different id for each caption", r.ids.path)
@@ -194,7 +192,8 @@ func (r *layoutReader) rowPerCaption() error {
 			"into %s, or set data.captions_per_image to %d where images look alike", r.features, runs.equal,
 			runs.equal+runs.differ, runs.first, runs.first+1, r.idsPath(), runs.length)
 	case runs.length > 1:
-		return r.takeRuns(runs.length)
+		r.takeRuns(runs.length)
+		return nil
 	}
 	r.groups, r.repeated = EqualGroups(r.items/k, k), k > 1
 	r.says = fmt.Sprintf("%s has a row for each caption, and neighbouring rows differ", r.features)
@@ -227,7 +226,8 @@ func (r *layoutReader) idPerImage() error {
 			"each id, or an id for each row", r.ids.path, m, r.rows, len(counts))
 	}
 	r.repeated = true
-	return r.take(counts)
+	r.take(counts)
+	return nil
 }
 
 // gallery reads a split without captions. Each row is an image, unless ids come in groups of equal ones, or the
@@ -235,20 +235,14 @@ func (r *layoutReader) idPerImage() error {
 func (r *layoutReader) gallery() error {
 	switch m := r.idLines(); {
 	case m == r.rows:
-		counts, err := runsOfIDs(r.ids)
-		if err != nil {
-			return err
-		}
-		r.repeated = len(counts) < r.rows
-		return r.take(counts)
+		return r.takeIDs()
 	case m > 0:
 		return r.idPerImage()
 	}
 	runs, err := runsOf(r.images, many)
-	if err == nil && runs.length > 1 && runs.length < r.rows {
-		return r.takeRuns(runs.length)
+	if r.groups = EqualGroups(r.rows, 1); err == nil && runs.length > 1 && runs.length < r.rows {
+		r.takeRuns(runs.length)
 	}
-	r.groups = EqualGroups(r.rows, 1)
 	return err
 }
 
@@ -257,11 +251,7 @@ func (r *layoutReader) captionsAlone() error {
 	k := max(r.want, 1)
 	switch m := r.idLines(); {
 	case m == r.items:
-		counts, err := runsOfIDs(r.ids)
-		if err != nil {
-			return err
-		}
-		return r.take(counts)
+		return r.takeIDs()
 	case m > 0 && r.items%m == 0:
 		k = r.items / m
 	case m > 0:
@@ -274,22 +264,30 @@ func (r *layoutReader) captionsAlone() error {
 	return nil
 }
 
+// takeIDs takes runs of equal ids, each of an image, where every item has an id.
+func (r *layoutReader) takeIDs() error {
+	counts, err := runsOfIDs(r.ids)
+	if err == nil {
+		r.repeated = r.images != nil && len(counts) < r.rows
+		r.take(counts)
+	}
+	return err
+}
+
 // take takes the number of captions of each image.
-func (r *layoutReader) take(counts []int) error {
+func (r *layoutReader) take(counts []int) {
 	r.groups = GroupsOf(counts)
 	each := "different numbers of lines for its images"
 	if k := r.groups.Each(); k > 0 {
 		each = fmt.Sprintf("%d equal lines for each image", k)
 	}
 	r.says = fmt.Sprintf("%s has %s", r.ids.path, each)
-	return nil
 }
 
 // takeRuns takes runs of k equal rows, each of an image.
-func (r *layoutReader) takeRuns(k int) error {
+func (r *layoutReader) takeRuns(k int) {
 	r.groups, r.repeated = EqualGroups(r.items/k, k), true
 	r.says = fmt.Sprintf("the rows of %s come in groups of %d equal ones", r.features, k)
-	return nil
 }
 
 // idsPath is where the ids of the split belong.

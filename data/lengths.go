@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // Images with fewer regions than the array has places are padded: {split}_lengths.npy, whole numbers [rows], says how
@@ -42,7 +43,6 @@ func openLengths(s *Split, o *OpenOptions) error {
 	if err != nil {
 		return err
 	}
-	padded := false
 	out := make([]int32, len(counts))
 	for row, n := range counts {
 		if n < 1 || n > int64(s.regions) {
@@ -50,9 +50,8 @@ func openLengths(s *Split, o *OpenOptions) error {
 				s.regions, filepath.Base(s.imagePath))
 		}
 		out[row] = int32(n)
-		padded = padded || out[row] < int32(s.regions)
 	}
-	if padded {
+	if slices.Min(out) < int32(s.regions) {
 		s.counts = out
 	}
 	o.warn(func() error { return padding(s) })

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -69,10 +70,7 @@ func (l *lineFile) empty(n int) (count, first int) {
 	}
 	for i, s := range l.spans[:n] {
 		if s.lo == s.hi {
-			if count == 0 {
-				first = i + 1
-			}
-			count++
+			count, first = count+1, cmp.Or(first, i+1)
 		}
 	}
 	return count, first

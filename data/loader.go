@@ -154,14 +154,10 @@ func NewLoader(s *Split, v text.Tokenizer, o LoaderOptions) (*Loader, error) {
 		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of "+
 			"the captions", s.words.path)
 	}
-	n := s.NumCaptions()
-	if o.Captions < 0 || o.Captions > n {
-		return nil, fmt.Errorf("data: the first %d captions of %d", o.Captions, n)
+	if o.Captions < 0 || o.Captions > s.NumCaptions() {
+		return nil, fmt.Errorf("data: the first %d captions of %d", o.Captions, s.NumCaptions())
 	}
-	if o.Captions > 0 {
-		n = o.Captions
-	}
-	sampler, err := NewSampler(n, o.Batch, o.Seed, o.Shuffle, o.DropLast)
+	sampler, err := NewSampler(cmp.Or(o.Captions, s.NumCaptions()), o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -207,8 +203,7 @@ func (l *Loader) start() (*Loader, error) {
 		l.free <- b
 	}
 	for range o.Workers {
-		l.done.Add(1)
-		go l.work()
+		l.done.Go(l.work)
 	}
 	return l, nil
 }
@@ -216,7 +211,6 @@ func (l *Loader) start() (*Loader, error) {
 // work assembles one batch after another. A position is taken only with a buffer in hand, so the positions that
 // are taken and not yet delivered never exceed the ring.
 func (l *Loader) work() {
-	defer l.done.Done()
 	var w worker
 	if l.vocab != nil {
 		w.encoder = l.vocab.NewEncoder()
@@ -277,9 +271,8 @@ func (l *Loader) Next() (*Batch, error) {
 		}
 		wait = time.Since(began)
 	}
-	if b.err != nil {
-		l.failed = b.err
-		return nil, l.failed
+	if l.failed = b.err; b.err != nil {
+		return nil, b.err
 	}
 	b.Wait = wait
 	l.at++

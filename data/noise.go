@@ -15,34 +15,21 @@ import (
 
 // A noise index says which image each caption is given, so that some captions are wrong. The field has files of two
 // shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), and the image of every image's captions
-// (DECL, RCL), by which all captions of an image are wrong together. NoisyCaptions and NoisyImages make them as the
-// repositories do, with the generator that numpy.random.seed seeds; of n entries, floor(ratio·n) exchange their images
+// (DECL, RCL), by which all captions of an image are wrong together. NoisyCaptions makes them as the repositories
+// do, with the generator that numpy.random.seed seeds; of n entries, floor(ratio·n) exchange their images
 // at random, so that some come back to their own.
 
 // NoisyCaptions returns the image of every caption (XLearning-SCU/2021-NeurIPS-NCR, data.py). BiCro's published files
-// of Flickr30K are made for 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34.
+// of Flickr30K are made for 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34. With one
+// item for each image, the index has the image that the captions of every image are given (penghu-cs/RCL, data.py).
 func NoisyCaptions(g Groups, ratio float64, seed uint32) []int64 {
 	index := make([]int64, g.Items())
 	for c := range index {
 		index[c] = int64(g.ImageOf(c))
 	}
-	exchange(index, ratio, seed)
-	return index
-}
-
-// NoisyImages returns the image that the captions of every image are given (penghu-cs/RCL, data.py).
-func NoisyImages(images int, ratio float64, seed uint32) []int64 {
-	return NoisyCaptions(EqualGroups(images, 1), ratio, seed)
-}
-
-// exchange shuffles the values at a random choice of floor(ratio·n) places.
-func exchange(index []int64, ratio float64, seed uint32) {
 	m := prng.NewMT19937()
 	m.Seed(uint64(seed))
-	places := make([]int64, len(index))
-	for i := range places {
-		places[i] = int64(i)
-	}
+	places := upTo(len(index))
 	shuffle(m, places)
 	places = places[:int(ratio*float64(len(index)))]
 	values := make([]int64, len(places))
@@ -53,6 +40,7 @@ func exchange(index []int64, ratio float64, seed uint32) {
 	for i, p := range places {
 		index[p] = values[i]
 	}
+	return index
 }
 
 // NoisyPairs returns the image of every caption of a split by a noise index of either shape, and how many captions are
@@ -150,7 +138,7 @@ func readNoise(path string) (index []int64, sum string, err error) {
 }
 
 // shuffle is numpy.random.shuffle with the generator that numpy.random.seed seeds.
-func shuffle(m *prng.MT19937, x []int64) {
+func shuffle[T any](m *prng.MT19937, x []T) {
 	for i := len(x) - 1; i > 0; i-- {
 		mask := uint32(1)
 		for mask < uint32(i) {

@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"slices"
+
+	"vsetrain/internal/files/npy"
 )
 
 // runsOfIDs returns how many consecutive lines each id has. An id that comes back later is an error: the captions of an
@@ -107,9 +109,7 @@ func countRuns(images RowSource) (counts []int, err error) {
 
 // equalRows reports whether two rows are equal, and whether both hold nothing but zeros.
 func equalRows(images RowSource, i, j int) (equal, zero bool, err error) {
-	if f, ok := images.(interface {
-		EqualRows(i, j int) (equal, zero bool, err error)
-	}); ok {
+	if f, ok := images.(*npy.File); ok {
 		return f.EqualRows(i, j)
 	}
 	a, b := make([]float32, images.RowLen()), make([]float32, images.RowLen())

@@ -84,13 +84,9 @@ func (s *Sampler) order(epoch int) []int32 {
 			return p.order
 		}
 	}
-	order := make([]int32, s.n)
+	order := upTo(s.n)
 	if s.shuffle {
 		s.key.Stream(uint64(epoch)).Perm(order)
-	} else {
-		for i := range order {
-			order[i] = int32(i)
-		}
 	}
 	if s.arrange != nil {
 		order = s.arrange(order)

@@ -3,6 +3,7 @@ package data
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -290,12 +291,10 @@ func (s *Split) ImageID(row int) string {
 
 // Close unmaps the files. The split must not be used afterwards.
 func (s *Split) Close() error {
-	var first error
+	var errs []error
 	for _, f := range s.files {
-		if err := f.Close(); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, f.Close())
 	}
 	s.files = nil
-	return first
+	return errors.Join(errs...)
 }
