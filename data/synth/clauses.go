@@ -1,6 +1,9 @@
 package synth
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // form is the shape of a verb in a clause.
 type form uint8
@@ -92,3 +95,6 @@ func (p *speaker) third() *object {
 	}
 	return &p.sc.objects[2+p.s.IntN(p.sc.n-2)]
 }
+
+// other returns an object beyond the first two, or the second.
+func (p *speaker) other() *object { return cmp.Or(p.third(), &p.sc.objects[1]) }

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ func (w *worker) make(p *picture, k *keys, i int) {
 	for c := range p.captions {
 		w.speaker.caption(w.used)
 		p.captions[c] = w.speaker.text()
-		p.trees[c] = appendTree(p.trees[c][:0], w.speaker.pairs())
+		p.trees[c], _ = json.Marshal(w.speaker.pairs()) // numbers alone
 		p.words = append(p.words, w.speaker.words...)
 	}
 }
@@ -126,7 +127,7 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 	counts := map[string]int{"train": o.Train, "dev": o.Dev, "test": o.Test, "testall": o.TestAll}
 	firstID := map[string]int{"dev": o.Train, "test": o.Train + o.Dev, "testall": o.Train + o.Dev}
 	total, done := o.Train+o.Dev+o.Test+o.TestAll, 0
-	words := newCounter()
+	words := &counter{count: map[string]int{}}
 	for _, split := range splits {
 		n := counts[split]
 		if n == 0 {

@@ -131,15 +131,15 @@ func init() {
 			if err != nil {
 				panic(err)
 			}
-			categories = append(categories, category{kind(bits(f[1], kindNames)), trait(bits(f[2], traitNames)), size,
+			categories = append(categories, category{kind(mask(f[1], kindNames)), trait(mask(f[2], traitNames)), size,
 				f[4]})
 		case "place":
-			places = append(places, place{trait(bits(f[1], traitNames)), f[2], f[3], f[4]})
+			places = append(places, place{trait(mask(f[1], traitNames)), f[2], f[3], f[4]})
 		case "action":
-			actions = append(actions, action{kind(bits(f[1], kindNames)), trait(bits(f[2], traitNames)), f[3]})
+			actions = append(actions, action{kind(mask(f[1], kindNames)), trait(mask(f[2], traitNames)), f[3]})
 		case "relation":
-			relations = append(relations, relation{kind(bits(f[1], kindNames)), kind(bits(f[2], kindNames)),
-				trait(bits(f[3], traitNames)), layout(slices.Index(layoutNames, f[4])), f[5], f[6]})
+			relations = append(relations, relation{kind(mask(f[1], kindNames)), kind(mask(f[2], kindNames)),
+				trait(mask(f[3], traitNames)), layout(slices.Index(layoutNames, f[4])), f[5], f[6]})
 		default:
 			choices[f[0]] = append(choices[f[0]], f[1:]...)
 		}
@@ -153,8 +153,8 @@ func init() {
 	participles, plurals = pairs(choices["participle"]), pairs(choices["plural"])
 }
 
-// bits returns the bits of names, separated by commas; any, everywhere and outdoor are several.
-func bits(names string, of []string) (all uint16) {
+// mask returns the bits of names, separated by commas; any, everywhere and outdoor are several.
+func mask(names string, of []string) (all uint16) {
 	switch names {
 	case "":
 		return 0

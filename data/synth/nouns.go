@@ -120,8 +120,7 @@ func (p *speaker) wear(gov int, o *object) {
 	}
 	colour := p.add(p.word(colours[o.garmentColour]))
 	g := p.add(name)
-	p.link(g, article)
-	p.link(g, colour)
+	p.link(g, article, colour)
 	if verb {
 		p.link(gov, lead)
 		p.link(lead, g)
@@ -143,9 +142,7 @@ func (p *speaker) where() int {
 			"lush"))
 	}
 	n := p.add(name)
-	p.link(n, lead)
-	p.link(n, det)
-	p.link(n, adj)
+	p.link(n, lead, det, adj)
 	return n
 }
 
@@ -160,8 +157,7 @@ func (p *speaker) scenery() int {
 	}
 	with := p.add("with")
 	n := p.add(part)
-	p.link(n, with)
-	p.link(n, p.phrase("in the "+p.word("background distance")))
+	p.link(n, with, p.phrase("in the "+p.word("background distance")))
 	return n
 }
 

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -99,15 +100,7 @@ func (d *detector) detect(sc *scene, s *philox.Stream, ims, boxes []float32) {
 		src := d.sources[next]
 		d.regions = append(d.regions, region{src, d.locate(sc, s, src), src.salience * between(s, 0.6, 1)})
 	}
-	slices.SortStableFunc(d.regions, func(a, b region) int {
-		switch {
-		case a.confidence > b.confidence:
-			return -1
-		case a.confidence < b.confidence:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(d.regions, func(a, b region) int { return cmp.Compare(b.confidence, a.confidence) })
 	for i := range d.regions {
 		reg := &d.regions[i]
 		d.describe(sc, s, reg)

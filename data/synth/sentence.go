@@ -3,6 +3,7 @@ package synth
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // sentence is a caption under construction: its tokens and, for every token, its governor in the dependency tree.
@@ -25,7 +26,7 @@ func (s *sentence) add(word string) int {
 // under appends a token governed by gov.
 func (s *sentence) under(gov int, word string) int {
 	i := s.add(word)
-	s.head[i] = gov
+	s.link(gov, i)
 	return i
 }
 
@@ -42,10 +43,12 @@ func (s *sentence) phrase(text string) int {
 	return last
 }
 
-// link makes gov the governor of dep. A negative index is ignored, so optional parts need no test.
-func (s *sentence) link(gov, dep int) {
-	if gov >= 0 && dep >= 0 {
-		s.head[dep] = gov
+// link makes gov the governor of deps. A negative index is ignored, so optional parts need no test.
+func (s *sentence) link(gov int, deps ...int) {
+	for _, dep := range deps {
+		if gov >= 0 && dep >= 0 {
+			s.head[dep] = gov
+		}
 	}
 }
 
@@ -75,9 +78,8 @@ func (s *sentence) text() string {
 			b.WriteByte(' ')
 		}
 		if i == 0 {
-			r := []rune(w)
-			r[0] = unicode.ToUpper(r[0])
-			w = string(r)
+			r, size := utf8.DecodeRuneInString(w)
+			w = string(unicode.ToUpper(r)) + w[size:]
 		}
 		b.WriteString(w)
 	}

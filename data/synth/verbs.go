@@ -41,12 +41,7 @@ func gerund(v string) string {
 
 // sibilant reports whether -es, not -s, is added to a word.
 func sibilant(w string) bool {
-	for _, end := range []string{"s", "x", "z", "ch", "sh"} {
-		if strings.HasSuffix(w, end) {
-			return true
-		}
-	}
-	return false
+	return strings.HasSuffix(w, "ch") || strings.HasSuffix(w, "sh") || strings.ContainsAny(w[len(w)-1:], "sxz")
 }
 
 // addS returns the third person of a verb or the regular plural of a noun.
