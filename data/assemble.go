@@ -56,7 +56,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if !l.opts.has(FieldFeatures) {
 		b.Features = b.Features[:0]
 		if b.Counts != nil {
-			w.nameSome(s, b)
+			w.listRegions(s, b)
 		}
 		return nil
 	}
@@ -74,7 +74,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	return err
 }
 
-// keepOwn leaves the images of the batch's rank, and finds the most regions of an image of all ranks.
+// keepOwn keeps the images of the batch's rank, and finds the largest number of regions of an image of all ranks.
 func (w *worker) keepOwn(s *Split, b *Batch) {
 	if b.Ranks < 2 {
 		return
@@ -93,8 +93,8 @@ func (w *worker) keepOwn(s *Split, b *Batch) {
 	b.N, b.FeatureRows = own, b.FeatureRows[:own]
 }
 
-// regions returns the regions of pair i of a batch, whose image is a row: those that are there and that size
-// augmentation keeps, in order; valid until the next call.
+// regions returns the regions of pair i of a batch, whose image is a feature row, in ascending order: the regions that
+// are not padding and that size augmentation keeps. The result is valid until the next call.
 func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 	n := regionCount(s, int(row))
 	if w.aug != nil {
@@ -106,8 +106,8 @@ func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 	return w.all[:n]
 }
 
-// readImages reads the features of a batch, one image after the other, of each the values of its regions, and returns
-// the number of values.
+// readImages reads the features of the regions of each image, one image after the other, and returns the number of
+// values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
 	for i, row := range b.FeatureRows {
@@ -124,8 +124,8 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 	return at, nil
 }
 
-// nameSome lists the regions of each image.
-func (w *worker) nameSome(s *Split, b *Batch) {
+// listRegions lists the regions of each image.
+func (w *worker) listRegions(s *Split, b *Batch) {
 	b.RegionRows = b.RegionRows[:0]
 	for i, row := range b.FeatureRows {
 		kept := w.regions(s, b, row, b.pair(i))
@@ -136,8 +136,7 @@ func (w *worker) nameSome(s *Split, b *Batch) {
 	}
 }
 
-// encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their
-// order.
+// encode tokenises the captions, augments them if asked, and sorts them by length, longest first. The sort is stable.
 func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	b.ids, w.items = b.ids[:0], w.items[:0]
 	for _, c := range captions {
@@ -217,7 +216,7 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 	return nil
 }
 
-// uses is how often the reference has divided the boxes of pair i of a training batch by then (FieldDecayedBoxes).
+// uses returns how often the reference has divided the boxes of pair i of a training batch (FieldDecayedBoxes).
 func (w *worker) uses(l *Loader, b *Batch, i int) int {
 	s := l.split
 	if w.positionsEpoch != b.Epoch || w.positions == nil {

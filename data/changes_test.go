@@ -153,7 +153,7 @@ func TestChangesOfOthers(t *testing.T) {
 		want  string
 	}{
 		"other ids": {func() { w.write(t, "test_ids.txt", "a\nb\nc\nd\n") },
-			"changes of 4 images of 3 x 4 float32 that"},
+			"changes of other files, of 4 images of 3 x 4 float32"},
 		"other features": {func() { w.array(t, "test_ims.npy", []int{4, 2, 6}, make([]float32, 48)) },
 			"bring the earlier"},
 		"captions": {func() { w.write(t, "test_caps.txt", strings.Repeat("x\n", 4)) }, "has captions"},

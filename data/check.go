@@ -10,8 +10,8 @@ import (
 	"vsetrain/data/text"
 )
 
-// Check examines every file of a data set. What is wrong with the files goes into the report; the error says only
-// that the folder could not be read at all.
+// Check examines every file of a data set. The report lists what is wrong with the files. The error is not nil only if
+// the folder cannot be read.
 func Check(dir string, o CheckOptions) (*Report, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

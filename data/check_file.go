@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// checkFile adds the report of one file. splits are those that could be opened.
+// checkFile adds the report of one file. splits are the splits that could be opened.
 func (r *Report) checkFile(e fs.DirEntry, splits map[string]*Split, o CheckOptions) {
 	kind, split := kindOf(e.Name())
 	f := FileReport{Name: e.Name(), Kind: kind}
@@ -40,7 +40,7 @@ func (r *Report) checkFile(e fs.DirEntry, splits map[string]*Split, o CheckOptio
 	r.Files = append(r.Files, f)
 }
 
-// checkArray reads an .npy file: its shape must fit its split, its floating-point elements must be finite.
+// checkArray reads an .npy file. Its shape must fit its split, and its floating-point elements must be finite.
 func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions) {
 	a, err := npy.Open(path)
 	if err != nil {
@@ -107,8 +107,7 @@ func count(n int, known bool) string {
 	return fmt.Sprint(n)
 }
 
-// checkChanges looks at what was added to and removed from a gallery since its files were written: features must be
-// finite.
+// checkChanges examines the images that were added to a gallery. Their features must be finite.
 func (r *Report) checkChanges(sr *SplitReport) {
 	file := sr.Name + changesEnd
 	if _, err := os.Lstat(filepath.Join(r.Dir, file)); missing(err) {

@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// ScanStats says what the elements of a floating-point array are like.
+// ScanStats describes the elements of a floating-point array.
 type ScanStats struct {
 	Rows      int     `json:"rows"` // examined
 	Min       float32 `json:"min"`  // of the finite elements
@@ -23,13 +23,13 @@ type ScanStats struct {
 	FirstBad  []int   `json:"first_bad,omitempty"`
 	ZeroRows  int     `json:"zero_rows"` // rows that are all zero
 	FirstZero []int   `json:"first_zero,omitempty"`
-	// PaddedRows are rows of features whose last regions are zeros; where {split}_lengths.npy counts the regions, those
-	// with values after them.
+	// PaddedRows is the number of rows of features whose last regions are zeros. If {split}_lengths.npy counts the
+	// regions, it is the number of rows with values after the counted regions.
 	PaddedRows  int   `json:"padded_rows,omitempty"`
 	FirstPadded []int `json:"first_padded,omitempty"`
 }
 
-// look says what scan reads: rows, and of features how many regions a row has and which of them are counted.
+// look is what scan reads: rows, and for features the number of regions of a row and how many of them are counted.
 type look struct {
 	source  RowSource
 	regions int     // 0 where rows are not features
@@ -119,7 +119,8 @@ func (f *findings) finish(rowLen int) *ScanStats {
 	if f.Rows > 0 {
 		f.ZeroShare = float64(f.zeros) / float64(f.Rows*rowLen)
 	}
-	for rows, n := range map[*[]int]*int{&f.FirstBad: &f.BadRows, &f.FirstZero: &f.ZeroRows, &f.FirstPadded: &f.PaddedRows} {
+	for rows, n := range map[*[]int]*int{&f.FirstBad: &f.BadRows, &f.FirstZero: &f.ZeroRows,
+		&f.FirstPadded: &f.PaddedRows} {
 		slices.Sort(*rows)
 		*n, *rows = len(*rows), (*rows)[:min(len(*rows), firstRows)]
 	}

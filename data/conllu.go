@@ -14,10 +14,10 @@ import (
 
 // CoNLL-U (universaldependencies.org/format.html): sentences separated by blank lines, a line of ten columns separated
 // by tabs for every word; column 1 is the number of the word, column 7 the number of its head, 0 for the root. Lines
-// that begin with # are comments; words 3-4 (tokens of several words) and 8.1 (empty nodes) are no words of their own.
+// that begin with # are comments; 3-4 (a token of several words) and 8.1 (an empty node) do not count as words.
 //
-// A caption is one sentence. A caption that the parser split is joined: sentences under one "# newdoc" are the caption,
-// with their words numbered on. A file without any "# newdoc" has a sentence for each caption.
+// A caption is one sentence, or all sentences after one "# newdoc", whose words are numbered consecutively. A file
+// without any "# newdoc" has a sentence for each caption.
 
 func isCoNLLU(path string) bool { return strings.EqualFold(filepath.Ext(path), ".conllu") }
 

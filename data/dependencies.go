@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// openDependencies reads the dependency file that is asked for.
+// openDependencies reads the dependency file if the options ask for it.
 func openDependencies(s *Split, o *OpenOptions) error {
 	if o.Dependencies == "" || s.captions == nil {
 		return nil
@@ -71,8 +71,8 @@ func (d *Dependencies) add(pairs []int32, line int) error {
 		case gov < 0 || dep < 0:
 			return fmt.Errorf("%s:%d: pair [%d,%d]; token numbers are 1 and up, 0 is the root", d.path, line, gov, dep)
 		case i == 0 && gov != 0 && dep != 0:
-			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected that of the root, [0, token]", d.path, line,
-				gov, dep)
+			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected the pair of the root, [0, token]", d.path,
+				line, gov, dep)
 		case gov == dep:
 			return fmt.Errorf("%s:%d: token %d depends on itself", d.path, line, gov)
 		}

@@ -48,7 +48,7 @@ func TestBadDependencies(t *testing.T) {
 		{"a.json", "[[[0,1],[1,\"x\"]]]", "dependencies of caption 0"},
 		{"a.json", "[[[0,1],[1,2.5]]]", "dependencies of caption 0"},
 		{"a.json", "[\n\n[[0,1],[-1,2]]]", "a.json:3: pair [-1,2]"},
-		{"a.json", "[[[2,1],[0,2]]]", "expected that of the root"},
+		{"a.json", "[[[2,1],[0,2]]]", "expected the pair of the root"},
 		{"a.json", "[[[0,1],[3,3]]]", "token 3 depends on itself"},
 		{"a.json", "[[[0,1]]", "does not end"},
 		{"a.json", "[] []", "more than one JSON value"},
@@ -68,7 +68,7 @@ func TestBadDependencies(t *testing.T) {
 func TestOddDependenciesAreCounted(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train") // captions 7i have one word beside the stop
 	for pair, want := range map[string]string{"[1,2]": "", "[1,3]": "train_caps.json:2: caption 0 has a dependency " +
-		"on token 3, but only 2 words: so have 5 of 30 captions, and training leaves these pairs out"} {
+		"on token 3, but only 2 words; 5 of 30 captions have such pairs, which training leaves out"} {
 		w.write(t, "train_caps.json", trees(30, "[[0,1],"+pair+"]"))
 		err := OddDependencies(w.open(t, "train", OpenOptions{Dependencies: "need"}), vocab(t))
 		if want != "" || err != nil {

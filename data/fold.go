@@ -14,9 +14,9 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Fold writes the files of a gallery as its changes leave them into another folder, where no file of the split may be:
-// for programs that read no changes, and to be rid of what was removed. It returns the names of the files. The gallery
-// itself stays as it is.
+// Fold writes the files of a gallery after its changes to another folder, which must not have files of the split. Use
+// it for programs that do not read changes, and to discard removed images. It returns the paths of the files. The
+// gallery itself stays the same.
 func Fold(dir, split, to string) ([]string, error) {
 	boxes := BoxesStored(dir, split)
 	s, err := Open(dir, split, OpenOptions{Partial: true, Boxes: boxes})

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// FolderError is a data folder that is not there, or that holds the data set in a folder below it.
+// FolderError is the error of a data folder that does not exist, or whose data set is in a subfolder.
 type FolderError struct {
 	Dir, Split string
-	Below      string   // folder that holds the data set; "" where there is no folder Dir
-	Setting    string   // how a person names another folder; "" is data.dir
-	Seen       []string // directories that a relative Dir was looked for in, the working directory first
+	Below      string   // subfolder with the data set; "" if Dir does not exist
+	Setting    string   // setting that names the folder; "" is data.dir
+	Seen       []string // directories in which a relative Dir was looked for, the working directory first
 }
 
 // Error implements error.
@@ -39,7 +39,7 @@ func (e *FolderError) Error() string {
 		setting, or)
 }
 
-// Splits returns the names of the splits in dir: those with captions or features.
+// Splits returns the names of the splits in dir, which have captions or features: train, dev, test and testall first.
 func Splits(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -61,7 +61,8 @@ func Splits(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MissingCaptions is the error of a split without captions in a folder that setting names. flag names splits.
+// MissingCaptions returns the error of a split without captions in a folder that setting names; flag is the flag that
+// names splits.
 func MissingCaptions(dir, split, setting, flag string) error {
 	names, err := Splits(dir)
 	if err != nil || len(names) == 0 {

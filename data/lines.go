@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// lineFile is a text file in memory with the place of each line, white space at its ends left out.
+// lineFile is a text file in memory with the span of each line, without white space at its ends.
 type lineFile struct {
 	path  string
 	text  string
@@ -20,11 +20,10 @@ type lineFile struct {
 
 type lineSpan struct{ lo, hi uint32 }
 
-// maxLineFile is the size that 32-bit places can address.
+// maxLineFile is the largest size for spans of 32 bits.
 const maxLineFile = 1<<32 - 1
 
-// readLines reads a UTF-8 file of captions, ids or the like, as what calls them. A line feed ends a line; one at the
-// end of the file starts no further line.
+// readLines reads a UTF-8 file of captions, ids or the like; what names them in errors. A line feed ends a line.
 func readLines(path, what string) (*lineFile, error) {
 	s, err := regular.ReadText(path, maxLineFile, what)
 	if err != nil {
@@ -60,10 +59,10 @@ func (l *lineFile) len() int { return len(l.spans) }
 
 func (l *lineFile) line(i int) string { return l.text[l.spans[i].lo:l.spans[i].hi] }
 
-// at names a line of a file.
+// at returns FILE:LINE.
 func at(l *lineFile, i int) string { return fmt.Sprintf("%s:%d", l.path, i+1) }
 
-// empty returns the number of blank lines among the first n and the 1-based number of the first one; nil has none.
+// empty returns the number of blank lines among the first n, and the number of the first one, from 1.
 func (l *lineFile) empty(n int) (count, first int) {
 	if l == nil {
 		return 0, 0

@@ -13,11 +13,11 @@ import (
 	"vsetrain/internal/files/runfs"
 )
 
-// A noise index says which image each caption is given, so that some captions are wrong. The field has files of two
-// shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), and the image of every image's captions
-// (DECL, RCL), by which all captions of an image are wrong together. NoisyCaptions makes them as the repositories
-// do, with the generator that numpy.random.seed seeds; of n entries, floor(ratio·n) exchange their images
-// at random, so that some come back to their own.
+// A noise index assigns an image to each caption, so that some captions are wrong. Published files have one of two
+// shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), or the image of every image's captions
+// (DECL, RCL), with which all captions of an image are wrong together. NoisyCaptions makes them as the repositories do,
+// with the generator that numpy.random.seed seeds: of n entries, floor(ratio·n) exchange their images at random, and
+// some get their own image back.
 
 // NoisyCaptions returns the image of every caption (XLearning-SCU/2021-NeurIPS-NCR, data.py). BiCro's published files
 // of Flickr30K are made for 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34. With one
@@ -43,8 +43,8 @@ func NoisyCaptions(g Groups, ratio float64, seed uint32) []int64 {
 	return index
 }
 
-// NoisyPairs returns the image of every caption of a split by a noise index of either shape, and how many captions are
-// given another image than their own.
+// NoisyPairs returns the image of every caption of a split for a noise index of either shape, and how many captions do
+// not have their own image.
 func NoisyPairs(index []int64, g Groups) (images []int64, wrong int, err error) {
 	n, captions := g.Images(), g.Items()
 	if len(index) != n && len(index) != captions {
@@ -69,9 +69,9 @@ func NoisyPairs(index []int64, g Groups) (images []int64, wrong int, err error) 
 	return images, wrong, nil
 }
 
-// AttachNoise gives the captions of a split the images that a noise index says, of either shape: from then on ImageOf,
-// ImageRow and the batches follow it. An entry is the number of an image, as Split.ImageOf counts, which is how NCR
-// pairs (XLearning-SCU/2021-NeurIPS-NCR, data.py, PrecompDataset). It returns what a run records of the index.
+// AttachNoise gives the captions of a split the images of a noise index, of either shape: ImageOf, ImageRow and the
+// batches follow it. An entry is the index of an image, as in NCR (XLearning-SCU/2021-NeurIPS-NCR, data.py,
+// PrecompDataset). It returns the record of the index for the run.
 func AttachNoise(s *Split, path string) (*runfs.NoiseIndex, error) {
 	index, sum, err := readNoise(path)
 	if missing(err) {
@@ -101,7 +101,7 @@ func AttachNoise(s *Split, path string) (*runfs.NoiseIndex, error) {
 	return record, nil
 }
 
-// WriteNoise writes a noise index as the field has it: int64 [captions] or [images].
+// WriteNoise writes a noise index as an int64 array [captions] or [images].
 func WriteNoise(path string, index []int64) error {
 	w, err := npy.Create(path, npy.I64, []int{len(index)})
 	if err != nil {

@@ -181,7 +181,8 @@ func FuzzSplitLines(f *testing.F) {
 func TestSemanticsMustFitTheCaptions(t *testing.T) {
 	w := newWorld(t, 5, 5, false, "train")
 	w.array(t, "sem.npy", []int{24, 2}, make([]float32, 48))
-	try.Refuses(Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}))(t, "24 semantic vectors", "25 captions")
+	try.Refuses(Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}))(t, "24 semantic vectors",
+		"25 captions")
 	w.array(t, "sem.npy", []int{50}, make([]float32, 50))
 	try.Refuses(Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}))(t, "[captions, k]")
 	s := w.open(t, "train", OpenOptions{})

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// filesOf describes the files of features and boxes, as they were when a split was opened.
+// filesOf describes the files of features and boxes of a split.
 func filesOf(s *Split) (all []fs.FileInfo) {
 	for _, end := range slices.Concat([]string{"_ims.npy", lengthsEnd}, boxNames, sizeNames) {
 		if st, err := os.Stat(s.path(end)); err == nil {
@@ -17,8 +17,8 @@ func filesOf(s *Split) (all []fs.FileInfo) {
 	return all
 }
 
-// Unchanged returns for each image of s the image of earlier that has the same id, features and boxes, -1 where there
-// is none. While the files are the same it compares where features are stored, and not the features.
+// Unchanged returns for each image of s the image of earlier with the same id, features and boxes; -1 if there is none.
+// If the files are the same, it compares where features are stored, not the features.
 func Unchanged(earlier, s *Split) ([]int32, error) {
 	same := make([]int32, s.NumImages())
 	from, now := placesOf(earlier), placesOf(s)
@@ -59,7 +59,7 @@ func equalBoxes(s, t *Split, i, j int) bool {
 	return errors.Join(s.ReadBoxes(a, s.RowOf(i)), t.ReadBoxes(b, t.RowOf(j))) == nil && slices.Equal(a, b)
 }
 
-// placesOf returns where the features of the images are.
+// placesOf returns the places of the features of all images.
 func placesOf(s *Split) []place {
 	if c, ok := s.images.(*changes); ok {
 		return c.places
@@ -71,7 +71,7 @@ func placesOf(s *Split) []place {
 	return places
 }
 
-// sameJournal reports whether places in the journals of two splits mean the same; one of them may have none yet.
+// sameJournal reports whether places mean the same in the journals of two splits. A split without a journal fits any.
 func sameJournal(s, t *Split) bool {
 	a, changedA := s.images.(*changes)
 	b, changedB := t.images.(*changes)

@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// defaultKeys are the names under which public extractors store their arrays.
+// defaultKeys are the names that public extractors give their arrays.
 var defaultKeys = struct{ features, boxes, sizes, width, height []string }{
 	features: []string{"features", "x", "feat", "feats", "arr_0"},
 	boxes:    []string{"bbox", "boxes", "bbx", "bboxes"},
@@ -46,8 +46,8 @@ func openArchive(path string, o *Options) (*archive, error) {
 	return &archive{z, f, size, path, o}, nil
 }
 
-// array opens the array called name, or the first of the usual names. It returns nil when none is there and name is
-// empty.
+// array opens the array called name, or, if name is "", the first with a usual name. It returns nil if there is none
+// with a usual name.
 func (a *archive) array(name string, usual []string) (*member, error) {
 	if name != "" {
 		usual = []string{name}
@@ -87,7 +87,7 @@ func (a *archive) features() (*member, error) {
 	return m, err
 }
 
-// imageShape returns the shape of the features that an array becomes: of one image [R, D], otherwise [N, R, D].
+// imageShape returns the shape of the features of an array: [R, D] for one image, otherwise [N, R, D].
 func (o *Options) imageShape(m *member, one bool) ([]int, error) {
 	_, s, err := o.Axes.features(m.Shape, one)
 	if err != nil {
@@ -104,7 +104,7 @@ func (o *Options) imageShape(m *member, one bool) ([]int, error) {
 	return s, nil
 }
 
-// next reads the features of an image, [regions, dim], of the shape of it.
+// next reads the features of an image, [regions, dim], whose shape it has.
 func (o *Options) next(m *member, it *item) error {
 	v, wide := make([]float32, it.regions*it.dim), make([]float64, it.regions*it.dim)
 	if err := read(m, wide); err != nil {
@@ -128,7 +128,7 @@ func (c *conversion) folder() error {
 		return err
 	}
 	if n := len(f.infos); n > 0 {
-		c.note("%s: %d files such as %s, which describe others, were passed over", dir, n, f.infos[0])
+		c.note("%s: %d files such as %s, which describe other files, were skipped", dir, n, f.infos[0])
 	}
 	return c.writeImages(dir, f.order, func(id string) (*item, string, error) {
 		it, err := c.readImage(f.path[id])
@@ -143,7 +143,7 @@ func (c *conversion) folder() error {
 type imageFolder struct {
 	order []string // ids, numbers by value before other names
 	path  map[string]string
-	infos []string // NAME_info.npy beside NAME.npy, of facebookresearch/mmf
+	infos []string // NAME_info.npy beside NAME.npy, from facebookresearch/mmf
 }
 
 func listFolder(dir string) (*imageFolder, error) {
@@ -225,7 +225,7 @@ func (o *Options) readImage(path string) (*item, error) {
 	return it, err
 }
 
-// boxes reads the [regions, 4] boxes of an image, nil when there are none.
+// boxes reads the boxes [regions, 4] of an image; nil if there are none.
 func (a *archive) boxes(regions int) ([]float32, error) {
 	m, err := a.array(a.o.Boxes, defaultKeys.boxes)
 	if m == nil || err != nil {
@@ -247,7 +247,8 @@ func (a *archive) boxes(regions int) ([]float32, error) {
 	return v, nil
 }
 
-// size reads width and height of the picture from one array of two or from two of one; 0, 0 when there are none.
+// size reads the width and height of the picture from one array of two values or two arrays of one; 0, 0 if there are
+// none.
 func (a *archive) size() (w, h int64, err error) {
 	v, err := a.numbers(a.o.Sizes, defaultKeys.sizes, 2)
 	if v == nil && err == nil {
@@ -264,7 +265,7 @@ func (a *archive) size() (w, h int64, err error) {
 	return w, h, nil
 }
 
-// numbers reads a small array of n values, nil when it is not there.
+// numbers reads an array of n values; nil if there is none.
 func (a *archive) numbers(name string, usual []string, n int) ([]float64, error) {
 	m, err := a.array(name, usual)
 	if m == nil || err != nil {

@@ -163,7 +163,8 @@ func TestNPZThatLies(t *testing.T) {
 	at := bytes.LastIndex(raw, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(raw[at+20:], 1<<30)
 	binary.LittleEndian.PutUint32(raw[at+24:], 1<<30)
-	try.Refuses(o.from(".npz", write(t, dir, "lie.npz", string(raw))))(t, "features.npy", "claims 1073741824 bytes in an archive of")
+	try.Refuses(o.from(".npz", write(t, dir, "lie.npz", string(raw))))(t, "features.npy",
+		"claims 1073741824 bytes in an archive of")
 }
 
 // FuzzNPZ checks that no archive makes a conversion panic or take much memory.
@@ -247,7 +248,7 @@ func TestRetypeTypes(t *testing.T) {
 		{npy.F32, []int{2, 3}, 10, "", "[2 3] 10 20 30 40 50 60"},
 		{npy.U8, []int{2, 3}, 0.5, "", "[2 3] 0.5 1 1.5 2 2.5 3"},
 		{npy.I64, []int{1, 2, 3}, 1, "", "[1 2 3] 1 2 3 4 5 6"},
-		{npy.U8, []int{2, 3}, 0, "", "found uint8; its numbers stand for others: say with --scale"},
+		{npy.U8, []int{2, 3}, 0, "", "found uint8: integers need --scale"},
 		{npy.F32, []int{1, 1, 3, 2}, 0, "", "--squeeze 1"},
 		{npy.F32, []int{1, 3, 1, 2}, 0, "nchw", "[1 2 3] 1 3 5 2 4 6"},
 		{npy.U8, []int{1, 1, 2, 3}, 2, "nhwc", "[1 2 3] 2 4 6 8 10 12"},

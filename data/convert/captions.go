@@ -11,20 +11,20 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// captionSplit is a split that is written, and the splits of the file that it is made of.
+// captionSplit is an output split, and the splits of the file from which it is made.
 type captionSplit struct {
 	name string
 	of   []string
 }
 
-// usualSplits are the splits that are written and the splits of files of which they are made. The 30,504 images of
-// COCO's restval belong to train, as in VSE++ and SCAN.
+// usualSplits are the output splits if the options name none. The 30,504 images of COCO's restval belong to train, as
+// in VSE++ and SCAN.
 var usualSplits = []captionSplit{{"train", []string{"train", "restval"}},
 	{"dev", []string{"val", "dev", "valid", "validate", "validation"}}, {"test", []string{"test"}}}
 
-// captions writes {split}_caps.txt, a caption a line, and {split}_ids.txt: an id for each image where all of the split
-// have the same number of captions, otherwise one for each caption. The order is the order of the file. IDs of a split
-// are the splits of the file that it is made of.
+// captions writes {split}_caps.txt, a caption a line, and {split}_ids.txt: an id for each image if all images of the
+// split have the same number of captions, otherwise an id for each caption. The order is the order of the file. IDs of
+// a split are the splits of the file from which it is made.
 func (c *conversion) captions() error {
 	images, err := readCaptioned(c.Sources[0], c.IDKey)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *conversion) captions() error {
 	return integrity.Commit(set)
 }
 
-// captionSplits returns the splits to write: those that the options name, otherwise the usual ones that the file has.
+// captionSplits returns the splits to write: the splits that the options name, otherwise the usual splits of the file.
 func (c *conversion) captionSplits(count map[string]int) (list []captionSplit, err error) {
 	asked := c.Splits
 	if len(asked) == 0 {

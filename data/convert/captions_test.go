@@ -164,7 +164,7 @@ func TestCaptionsRefused(t *testing.T) {
 		try.Refuses(o.from(".json", jsonFile(t, dir, c.file)))(t, append(c.want, "dataset_x.json")...)
 		leftovers(t, o.Out)
 	}
-	for text, want := range map[string]string{`{"images": [{"filename": "a.jpg", "spl`: "cut off",
+	for text, want := range map[string]string{`{"images": [{"filename": "a.jpg", "spl`: "truncated",
 		"\x1f\x8b\x08": "a gzip archive"} {
 		try.Refuses(Options{Out: dir}.from(".json", write(t, dir, "x.json", text)))(t, want)
 	}

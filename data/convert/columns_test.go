@@ -136,10 +136,11 @@ func TestColumnsOfParts(t *testing.T) {
 	a, b, c := precise("7", 5, 8), precise("19", 5, 8), precise("3", 5, 8)
 	o := to(filepath.Join(dir, "out"))
 	o.SourceType = "f32"
-	boxes, oscar := []string{"image_id", "num_boxes", "boxes", "features"}, []string{"image_id", "num_boxes", "features"}
+	boxes := []string{"image_id", "num_boxes", "boxes", "features"}
+	oscar := []string{"image_id", "num_boxes", "features"}
 	try.Refuses(o.from(".tsv", write(t, dir, "a.tsv", strings.Join(boxes, "\t")+"\n"+a.published(boxes)),
-		write(t, dir, "b.tsv", b.published(oscar))))(t, "b.tsv:1", "image 19: expected boxes and image size in all images "+
-		"or in none")
+		write(t, dir, "b.tsv", b.published(oscar))))(t, "b.tsv:1", "image 19: expected boxes and image size in all "+
+		"images or in none")
 	mixed := []string{"image_id", "num_boxes", "image_h", "note", "features", "image_w", "boxes"}
 	cut := c.published(mixed)
 	rep := try.Get(o.from(".tsv", write(t, dir, "a.tsv", a.published(mixed)),

@@ -15,8 +15,7 @@ import (
 	"vsetrain/internal/files/runfs"
 )
 
-// Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when
-// unknown.
+// Progress receives the progress of a phase, in bytes for "index" and in images for "write"; total is -1 if unknown.
 type Progress func(phase string, done, total int64)
 
 func (p Progress) report(phase string, done, total int64) {
@@ -34,7 +33,7 @@ type Report struct {
 	Broken     []Broken       // images that were left out (SkipBroken)
 	Padded     int            // images with fewer than R regions (Fit)
 	Cut        int            // images with more than R regions (Fit)
-	Notes      []string       // what else a person should know, a line each
+	Notes      []string       // other information for the user, a line each
 }
 
 func (r *Report) note(format string, args ...any) {

@@ -16,7 +16,7 @@ type index struct {
 	order   []string           // of others, by their first one
 }
 
-// entry is the place of one record; file is -1 while it has not been found.
+// entry is the place of one record; file is -1 until it is found.
 type entry struct {
 	file, line, length int32
 	offset             int64
@@ -130,8 +130,8 @@ func (x *index) resolve() error {
 func (x *index) load(p *parser, e entry) ([]byte, error) {
 	p.record = slices.Grow(p.record[:0], int(e.length))[:e.length]
 	if n, err := x.sources[e.file].at.ReadAt(p.record, e.offset); n < len(p.record) {
-		return nil, fmt.Errorf("read %d bytes at %d: found %d: %w; the file changed while it was read", e.length, e.offset,
-			n, err)
+		return nil, fmt.Errorf("read %d bytes at %d: found %d: %w; the file changed while it was read", e.length,
+			e.offset, n, err)
 	}
 	return p.record, nil
 }

@@ -25,7 +25,7 @@ import (
 type captioned struct {
 	id, split string
 	captions  []string
-	fault     error // why it cannot be used
+	fault     error // the reason why it cannot be used
 }
 
 // captionReader reads a file of captions.
@@ -56,7 +56,7 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 		videos: map[string][]string{}}
 	err = r.file()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the file ends within its JSON object: it is cut off")
+		err = errors.New("the file ends within its JSON object: it is truncated")
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: at byte %d: %w", name, r.dec.InputOffset(), err)
@@ -64,9 +64,9 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 	return r.images, regular.Explain(err, name, regular.JSON)
 }
 
-// errAnnotations names the file that has what COCO's annotations lack.
-var errAnnotations = errors.New("COCO's annotations, which have no splits; Karpathy's dataset_coco.json has the same " +
-	"captions with the splits that are used")
+// errAnnotations is the error of COCO's annotations.
+var errAnnotations = errors.New("COCO's annotations, which have no splits; use Karpathy's dataset_coco.json, which " +
+	"has the same captions and the usual splits")
 
 func (r *captionReader) file() error {
 	start, err := r.dec.Token()
@@ -83,7 +83,7 @@ func (r *captionReader) file() error {
 		}
 		name, _ := key.(string)
 		if slices.Contains(r.keys, name) {
-			return fmt.Errorf("the key %q stands twice", name)
+			return fmt.Errorf("the key %q occurs twice", name)
 		}
 		r.keys = append(r.keys, name)
 		switch name {
@@ -189,7 +189,7 @@ func (r *captionReader) image(o map[string]json.RawMessage) error {
 	return nil
 }
 
-// sentence of a list beside a sentence of the videos.
+// sentence reads a sentence of a video.
 func (r *captionReader) sentence(o map[string]json.RawMessage) error {
 	id, s := scalar(o["video_id"]), sentence{Raw: scalar(o["caption"])}
 	if c := s.caption(); c != "" && id != "" {
@@ -203,13 +203,13 @@ func keysOf(o map[string]json.RawMessage) string {
 	return strings.Join(slices.Sorted(maps.Keys(o)), ", ")
 }
 
-// sentence is a caption: as it was written, or cut into words where that is missing.
+// sentence is a caption as text, or split into words.
 type sentence struct {
 	Raw    string   `json:"raw"`
 	Tokens []string `json:"tokens"`
 }
 
-// caption returns the sentence as one line, with one blank between words.
+// caption returns the sentence as one line, with one space between words.
 func (s sentence) caption() string {
 	blank := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	line := func(text string) string { return strings.Join(strings.FieldsFunc(text, blank), " ") }

@@ -106,7 +106,7 @@ func TestFolderOfArrays(t *testing.T) {
 		"grid, not told": {map[string][]byte{"3.npy": npyBytes("<f4", chw(a), 6, 2, 2)}, Axes{},
 			"--grid nchw takes the axes for [C, H, W]: [4 6]; --grid nhwc takes the axes for [H, W, C]: [12 2]"},
 		"codes": {map[string][]byte{"3.npy": npyBytes("|u1", make([]byte, 24), 4, 6)}, Axes{},
-			"found uint8; its numbers stand for others: say with --scale"},
+			"found uint8: integers need --scale"},
 		"no such axis": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6)}, Axes{Squeeze: []int{1}},
 			"shape [4 6] has no axis 1 of length 1"},
 		"both": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6), "03.npy": npyBytes("<f4", a.features, 4,

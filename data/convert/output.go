@@ -76,7 +76,7 @@ func (o *output) open(it *item) (err error) {
 	return err
 }
 
-// write appends an image whose shape has been checked, under the id that is to be written.
+// write appends an image whose shape was checked, and its id.
 func (o *output) write(it *item, id string) error {
 	if o.ims == nil {
 		if err := o.open(it); err != nil {
@@ -84,7 +84,7 @@ func (o *output) write(it *item, id string) error {
 		}
 	}
 	if (o.boxes != nil) != (it.boxes != nil) || (o.sizes != nil) != (it.width > 0) {
-		return fmt.Errorf("expected boxes and image size in all images or in none; this one differs from the first")
+		return fmt.Errorf("expected boxes and image size in all images or in none; this image differs from the first")
 	}
 	if err := o.ims.WriteFloat32(it.features); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (o *output) write(it *item, id string) error {
 	return nil
 }
 
-// again writes the id of the last row once more, for its next caption.
+// again writes the id of the last row again, for its next caption.
 func (o *output) again(id string) {
 	o.ids.WriteString(id + "\n")
 }
@@ -249,7 +249,7 @@ func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) er
 	return nil
 }
 
-// prepareLengths adds the number of regions of each image to a set, where one has fewer than the array.
+// prepareLengths adds the number of regions of each image to a set if some image has fewer than the array.
 func (o *output) prepareLengths(set *atomicfile.Set) error {
 	if slices.Min(o.lengths) == int64(o.Regions) {
 		return o.prepareArray(set, nil, "_lengths.npy")
@@ -271,7 +271,7 @@ func (o *output) prepareIDs(set *atomicfile.Set) error {
 	return set.Write(path, o.ids.Bytes())
 }
 
-// abort removes what is not complete.
+// abort removes incomplete files.
 func (o *output) abort() {
 	for _, w := range []*npy.Writer{o.ims, o.boxes, o.sizes} {
 		if w != nil {

@@ -11,10 +11,10 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// errCodes says that integers need a scale.
+// errCodes returns the error of integers without a scale.
 func errCodes(d npy.DType) error {
-	return fmt.Errorf("found %s; its numbers stand for others: say with --scale what they are multiplied by; --scale "+
-		"1 takes them as they are", d.Name())
+	return fmt.Errorf("found %s: integers need --scale, the number that they are multiplied by; --scale 1 keeps "+
+		"them as they are", d.Name())
 }
 
 // retype writes the features of an array to Out in another type or with other axes, row by row. Float16 halves the file
@@ -75,15 +75,15 @@ func (c *conversion) retype() error {
 	return integrity.Commit(set)
 }
 
-// meanShape is the shape of the means of regions, whose padding may not be counted.
+// meanShape returns the shape of the means of regions. Padded regions are an error.
 func meanShape(src string, shape []int) ([]int, error) {
 	if len(shape) != 3 {
-		return nil, fmt.Errorf("--mean: expected regions [N, R, D], found the shape %v", shape)
+		return nil, fmt.Errorf("--mean: expected regions [N, R, D], found shape %v", shape)
 	}
 	if base, ok := strings.CutSuffix(src, "_ims.npy"); ok {
 		if _, err := os.Stat(base + "_lengths.npy"); err == nil {
-			return nil, fmt.Errorf("--mean: expected as many regions in each image, found %s_lengths.npy, which says "+
-				"which are padding; take arrays without padding", base)
+			return nil, fmt.Errorf("--mean: expected the same number of regions in each image, but %s_lengths.npy "+
+				"says that some are padding; use arrays without padding", base)
 		}
 	}
 	return []int{shape[0], shape[2]}, nil

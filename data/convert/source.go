@@ -25,7 +25,7 @@ type form struct {
 	boxSize int // bytes of a value of the boxes; 0 where no record could be read
 }
 
-// surveyed is how many bytes of a source are looked at to find out what holds for all of its records.
+// surveyed is the number of bytes from which the form of a source is determined.
 const surveyed = 8 << 20
 
 // survey calls visit for the records at the beginning of a source, cut into fields, until it returns false. It skips
@@ -49,8 +49,8 @@ func (s *source) survey(visit func(n int, r *recordReader, rec []byte, fields []
 	}
 }
 
-// findColumns finds the columns: those that a header names, or the columns of the known set that fits a record. Where
-// there are none, unknown says so.
+// findColumns finds the columns: the columns that a header names, or the columns of the known set that fits a record.
+// If there are none, unknown is the error.
 func (s *source) findColumns() (unknown, err error) {
 	s.survey(func(n int, r *recordReader, rec []byte, fields [][]byte) bool {
 		if n == 0 {
@@ -76,8 +76,8 @@ func (s *source) findColumns() (unknown, err error) {
 	return unknown, err
 }
 
-// findType finds the type and number of the values of a region, and the type of boxes: where records differ, the type
-// of most records.
+// findType finds the type and number of the values of a region, and the type of boxes. If records differ, most records
+// decide.
 func (s *source) findType(o *Options) error {
 	type widths struct{ width, boxSize int } // bytes of the features of a region, and of a value of the boxes
 	type group struct {
@@ -127,8 +127,8 @@ func (p *parser) read(s *source, rec []byte) (*item, error) {
 	return p.item()
 }
 
-// scan calls visit for every record of a source that is not a header, which parts that were put together may repeat. It
-// reports the bytes read now and then.
+// scan calls visit for every record of a source except headers, which concatenated parts repeat. It reports the bytes
+// read from time to time.
 func (s *source) scan(p *parser, report func(read int64), visit func(r *recordReader, rec []byte) error) error {
 	r := newRecordReader(s.r)
 	p.form = s.form

@@ -41,8 +41,8 @@ func (c *conversion) tsv() error {
 // stream converts one split from In, which cannot be read twice, in its own order. name stands for it in messages.
 func (c *conversion) stream(name string) error {
 	if len(c.Splits) != 1 || c.Splits[0].IDs != "" {
-		return fmt.Errorf("%s: a stream gives one split in its own order: expected one split without an ids file; store "+
-			"the stream in a file to choose images", name)
+		return fmt.Errorf("%s: a stream gives one split in its own order: expected one split without an ids file; "+
+			"store the stream in a file to choose images", name)
 	}
 	in := bufio.NewReaderSize(c.In, surveyed)
 	begin, _ := in.Peek(surveyed) // an error comes back when the records are read

@@ -97,8 +97,7 @@ func (a *archive) rows(name string, usual []string, shape ...int) (*member, erro
 	return m, nil
 }
 
-// wholeIDs returns the id of every row, the lines of the ids file; nil if there is none and rows are known by their
-// number.
+// wholeIDs returns the lines of the ids file, one for each row; nil without an ids file.
 func (o *Options) wholeIDs(n int) ([]string, error) {
 	path := o.Splits[0].IDs
 	if path == "" {
@@ -114,7 +113,7 @@ func (o *Options) wholeIDs(n int) ([]string, error) {
 	return l.lines, nil
 }
 
-// pixels checks a width and height.
+// pixels converts a width and height to whole pixels.
 func pixels(v []float64) (w, h int64, err error) {
 	for _, x := range v {
 		if x != math.Trunc(x) || x < 1 || x > 1<<30 {

@@ -21,8 +21,8 @@ var patterns = []struct {
 	{1, (*speaker).remark},
 }
 
-// caption builds the next caption of the scene. used holds the patterns of earlier captions of the same picture,
-// which are avoided as long as others are left.
+// caption builds the next caption of the scene. It avoids patterns in used, those of earlier captions of the same
+// picture, as long as other patterns are left.
 func (p *speaker) caption(used []bool) {
 	w := p.scratch[:len(patterns)]
 	free := slices.Contains(used, false)
@@ -100,7 +100,7 @@ func (p *speaker) fronted() int {
 	return v
 }
 
-// passive: "a brown horse is being ridden by a man"; relations without a passive are told from the object's side.
+// passive: "a brown horse is being ridden by a man"; spatial relations, which have no passive, are coordinated.
 func (p *speaker) passive() int {
 	a, b := &p.sc.objects[0], &p.sc.objects[1]
 	r := &relations[p.sc.relation]

@@ -8,9 +8,9 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// codes holds one standard normal vector of D channels for every concept of the world. What a region shows is a
-// weighted sum of codes; because a few hundred concepts span D channels, channels are correlated like the channels of a
-// convolutional network.
+// codes holds one standard normal vector of D channels for every concept of the world. The features of a region come
+// from a weighted sum of codes. Because a few hundred concepts span D channels, channels are correlated like the
+// channels of a convolutional network.
 type codes struct {
 	dim  int
 	rows []float32 // [concepts, D]

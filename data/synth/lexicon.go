@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The lexicon of the synthetic world: everything a scene may hold and the words that name it. The first word of a
-// list is its commonest name; later ones are drawn more rarely (Zipf), so that captions paraphrase one another.
+// The lexicon of the synthetic world has everything that a scene may show, and its names. The first word of a list is
+// the most common name; later words are rarer (Zipf), so that captions paraphrase each other.
 
 // kind groups categories that share actions and attributes. Its bits form masks.
 type kind uint8
@@ -20,7 +20,7 @@ const (
 	thing
 )
 
-// Traits of a category, as bits: where it is found and what can be done with it.
+// trait has the traits of a category as bits: where it is found and what can be done with it.
 type trait uint16
 
 const (
@@ -37,7 +37,7 @@ const (
 	outdoor    = street | field | water | snow
 )
 
-// category is one kind of object. Places of a category lie among the first five traits.
+// category is one kind of object. The first five traits are its places.
 type category struct {
 	kind   kind
 	traits trait
@@ -96,9 +96,9 @@ var (
 	actions    []action
 	relations  []relation
 
-	// choices are blank-separated synonyms: weathers, the first of which, the plainest, is never named, colours,
-	// garments, sizes, counts, and adverbs, fillers and media, which carry no information about the scene. The words of
-	// a kind are its styles, looks other than colour and size; the first is none.
+	// choices are blank-separated synonyms: weathers, whose first is never named, colours, garments, sizes and counts,
+	// and adverbs, fillers and media, which say nothing about the scene. The words of a kind are its styles, looks
+	// other than colour and size; the first is none.
 	choices = map[string][]string{}
 
 	participles, plurals map[string]string
@@ -153,7 +153,7 @@ func init() {
 	participles, plurals = pairs(choices["participle"]), pairs(choices["plural"])
 }
 
-// mask returns the bits of names, separated by commas; any, everywhere and outdoor are several.
+// mask returns the bits of names, separated by commas; any, everywhere and outdoor stand for several bits.
 func mask(names string, of []string) (all uint16) {
 	switch names {
 	case "":
@@ -176,7 +176,7 @@ func mask(names string, of []string) (all uint16) {
 	return all
 }
 
-// pairs makes a map of words and their forms in turn.
+// pairs makes a map of alternating words and forms.
 func pairs(words []string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(words); i += 2 {

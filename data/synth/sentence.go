@@ -7,7 +7,7 @@ import (
 )
 
 // sentence is a caption under construction: its tokens and, for every token, its governor in the dependency tree.
-// Tokens count from 0 here; the files count from 1, 0 being the root (spec of the GSMN files: [governor, dependent]).
+// Tokens count from 0 here. The files count from 1, and 0 is the root (GSMN's files: [governor, dependent]).
 type sentence struct {
 	words []string
 	head  []int // governor of each token, -1 for the root and for tokens not yet attached
@@ -52,7 +52,7 @@ func (s *sentence) link(gov int, deps ...int) {
 	}
 }
 
-// finish attaches what is still loose to the root, mends "a" before vowels and appends the final period if wanted.
+// finish attaches the remaining tokens to the root, changes "a" to "an" before vowels, and appends a period if wanted.
 func (s *sentence) finish(root int, period bool) {
 	if period {
 		s.add(".")
@@ -70,7 +70,7 @@ func (s *sentence) finish(root int, period bool) {
 
 func startsWithVowelSound(w string) bool { return vowel(w[0]) && !strings.HasPrefix(w, "uni") }
 
-// text writes the caption as people type it: capitalised, punctuation joined to the word before it.
+// text returns the caption as people type it: capitalised, without spaces before punctuation.
 func (s *sentence) text() string {
 	var b strings.Builder
 	for i, w := range s.words {

@@ -2,7 +2,7 @@ package synth
 
 import "strings"
 
-// Inflection of English verbs and nouns: the regular rules and the exceptions among the words of the lexicon.
+// English verbs and nouns are inflected by the regular rules, with exceptions for words of the lexicon.
 
 func vowel(c byte) bool { return strings.IndexByte("aeiou", c) >= 0 }
 

@@ -12,8 +12,8 @@ type RandomSource interface {
 	IntN(n int) int
 }
 
-// AugmentIDs appends the ids of a caption to dst, <start> and <end> included, after size augmentation. A masked word has
-// the id mask, a replaced one an id below n. One word stays at least: the first when every word is dropped.
+// AugmentIDs appends the ids of a caption to dst, <start> and <end> included, after size augmentation. A masked word
+// has the id mask, a replaced one an id below n. One word stays at least: the first when every word is dropped.
 func AugmentIDs(dst, ids []int32, mask int32, n int, draws RandomSource) []int32 {
 	return augment(dst, len(ids), func(i int) []int32 { return ids[i : i+1] }, mask, n, draws)
 }

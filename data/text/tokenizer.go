@@ -109,8 +109,8 @@ func (v *Vocabulary) SplitKnown(caption string) (known, unknown []string) {
 	return known, unknown
 }
 
-// wordEncoder encodes with a Vocabulary. Augmentation includes <start> and <end>. A masked word has the id Len, <mask>; a
-// random word may have it too, as in the reference.
+// wordEncoder encodes with a Vocabulary. Augmentation includes <start> and <end>. A masked word has the id Len, <mask>;
+// a random word may have it too, as in the reference.
 type wordEncoder struct {
 	v   *Vocabulary
 	tok WordSplitter

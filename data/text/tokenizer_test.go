@@ -130,5 +130,5 @@ func TestCoverage(t *testing.T) {
 	_, err := known("一只狗在街上跑", "女人").Check()
 	try.Fails(t, err, "all 2 words", "separated by blanks", "data vocab")
 	try.Refuses(BuildVocabulary(slices.Values([]string{"一只狗", "一只猫", "女人"}), 2))(t, "no word occurs 2 times",
-		"3 captions", "blanks", "--threshold")
+		"3 captions", "spaces", "--threshold")
 }

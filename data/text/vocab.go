@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// The special words and their ids in every vocabulary of the references.
+// The special words and their ids in all vocabularies of the references.
 const (
 	PadWord, StartWord, EndWord, UnkWord = "<pad>", "<start>", "<end>", "<unk>"
 
@@ -28,7 +28,7 @@ type Vocabulary struct {
 	words []string
 }
 
-// newVocabulary checks that the words make a vocabulary: distinct, the special words first.
+// newVocabulary checks that the words are distinct and begin with the special words.
 func newVocabulary(words []string) (*Vocabulary, error) {
 	v := &Vocabulary{ids: make(map[string]int32, len(words)), words: words}
 	for i, w := range special {
@@ -50,8 +50,8 @@ func newVocabulary(words []string) (*Vocabulary, error) {
 	return v, nil
 }
 
-// BuildVocabulary counts the words of the captions and keeps those that occur at least threshold times. Ids follow
-// the first occurrence, after the special words, so the same captions give the same ids.
+// BuildVocabulary makes a vocabulary of the words that occur at least threshold times in the captions. After the
+// special words, ids are in the order of first occurrence, so the same captions give the same ids.
 func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, error) {
 	if threshold < 1 {
 		return nil, fmt.Errorf("vocabulary: threshold %d; a word must occur at least once", threshold)
@@ -81,8 +81,8 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 	}
 	if len(words) == len(special) {
 		return nil, fmt.Errorf("vocabulary: no word occurs %d times or more in %d captions, which have %d different "+
-			"words; words are what stands between blanks and punctuation: separate them where a language writes no "+
-			"blanks, or lower --threshold", threshold, n, len(order))
+			"words; spaces and punctuation separate words: separate them if a language has no spaces, or lower "+
+			"--threshold", threshold, n, len(order))
 	}
 	return newVocabulary(words)
 }
@@ -93,7 +93,7 @@ func (v *Vocabulary) Len() int { return len(v.words) }
 // MaskWord stands for a word that augmentation hides.
 const MaskWord = "<mask>"
 
-// WithoutMask returns the vocabulary without the word <mask>, where that is the last one.
+// WithoutMask returns the vocabulary without a last word <mask>.
 func (v *Vocabulary) WithoutMask() *Vocabulary {
 	last := len(v.words) - 1
 	if v.words[last] != MaskWord {
@@ -104,7 +104,7 @@ func (v *Vocabulary) WithoutMask() *Vocabulary {
 	return &Vocabulary{ids, v.words[:last:last]}
 }
 
-// Word returns the word of an id, "" when there is none.
+// Word returns the word of an id; "" if there is none.
 func (v *Vocabulary) Word(id int32) string {
 	if id < 0 || int(id) >= len(v.words) {
 		return ""
@@ -112,8 +112,8 @@ func (v *Vocabulary) Word(id int32) string {
 	return v.words[id]
 }
 
-// AppendCaption appends the encoded caption to dst and returns also how many of its words are unknown. It
-// allocates nothing once t and dst have grown.
+// AppendCaption appends the ids of a caption to dst, from <start> to <end>, and returns also how many of its words are
+// unknown. It allocates nothing once t and dst have grown.
 func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string) (ids []int32, unknown int) {
 	dst = append(dst, Start)
 	for _, w := range t.Words(caption) {
@@ -127,8 +127,8 @@ func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string)
 	return append(dst, End), unknown
 }
 
-// Hash identifies the vocabulary: equal for equal words with equal ids. A checkpoint keeps it, because word
-// embeddings mean nothing under another vocabulary.
+// Hash returns a hash of the words with their ids. Checkpoints store it, because word embeddings belong to one
+// vocabulary.
 func (v *Vocabulary) Hash() string {
 	h := sha256.New()
 	for _, w := range v.words {
@@ -140,8 +140,8 @@ func (v *Vocabulary) Hash() string {
 
 // FillCaptionLabels writes the targets of VSRN's captioning branch for the word ids of a caption (without <start> and
 // <end>) to labels and mask, maxLen+1 elements each, at least 3: labels = <start>, words, <end>, zero padded. A
-// sequence longer than maxLen-1 keeps its first maxLen ids, the last overwritten with <end>. mask is 1 up to and
-// including the first <pad>, which thereby is a target too (VSRN, dataset preprocessing and misc/utils.py).
+// sequence longer than maxLen-1 keeps its first maxLen ids, and <end> overwrites the last. mask is 1 up to and
+// including the first <pad>, which is a target, too (VSRN, dataset preprocessing and misc/utils.py).
 func FillCaptionLabels(labels, mask, words []int32) {
 	maxLen := len(labels) - 1
 	clear(labels)

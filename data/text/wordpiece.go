@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// BertTokenizer is the tokenizer of a BERT encoder (google-research/bert, tokenization.py, WordpieceTokenizer): a caption
-// becomes [CLS], word pieces, [SEP]. It cuts each word of the basic tokeniser into the longest pieces that the
+// BertTokenizer is the tokenizer of a BERT encoder (google-research/bert, tokenization.py, WordpieceTokenizer): a
+// caption becomes [CLS], word pieces, [SEP]. It cuts each word of the basic tokeniser into the longest pieces that the
 // vocabulary has, from left to right; pieces after the first begin with ## in the file. A word that cannot be cut, or
 // has more than 100 characters, is [UNK].
 type BertTokenizer struct {

@@ -1,7 +1,7 @@
 package text
 
-// WordSplitter cuts captions into words as NLTK's word_tokenize does: sentences first, then words. It reuses its
-// memory, so each goroutine needs one of its own. The zero value is ready.
+// WordSplitter splits captions into words as NLTK's word_tokenize does: first into sentences, then into words. It
+// reuses its memory and is not safe for concurrent use. The zero value is ready to use.
 type WordSplitter struct {
 	lower []byte
 	spans []span
