@@ -156,11 +156,7 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		w := newWorld(t, 6, 5, false, "train")
 		try.Do(t, vocab(t).Save(w.path("vocab.json")))
 		c.spoil(w)
-		r, err := Check(w.dir, CheckOptions{})
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
+		r := try.Get(Check(w.dir, CheckOptions{}))(t)
 		if got := problems(r); !strings.Contains(got, c.want) {
 			t.Errorf("%s: problems\n%swant %q", c.name, got, c.want)
 		}
@@ -168,9 +164,7 @@ func TestCheckFindsEveryFault(t *testing.T) {
 			t.Errorf("%s: OK is %v", c.name, r.OK())
 		}
 	}
-	if _, err := Check(t.TempDir()+"/none", CheckOptions{}); err == nil {
-		t.Error("a missing folder was checked")
-	}
+	try.Refuses(Check(t.TempDir()+"/none", CheckOptions{}))(t, "none")
 }
 
 func TestCheckSamplesRows(t *testing.T) {
@@ -218,15 +212,8 @@ func TestCheckAdvice(t *testing.T) {
 		{npy.F32, []int{6, 3, 2, 2}, []string{"--out NEW.npy --grid nchw"}},
 	} {
 		w := newWorld(t, 6, 5, false, "train")
-		a := try.Get(npy.Create(w.path("train_ims.npy"), c.dtype, c.shape))(t)
-		try.Do(t, errors.Join(a.WriteFloat32(make([]float32, 72)), a.Close()))
-		r := try.Get(Check(w.dir, CheckOptions{}))(t)
-		text := problems(r)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s %v: %s\nlacks %q", c.dtype.Name(), c.shape, text, want)
-			}
-		}
+		w.typed(t, "train_ims.npy", c.dtype, c.shape, make([]float32, 72))
+		try.Fails(t, errors.New(problems(try.Get(Check(w.dir, CheckOptions{}))(t))), c.want...)
 	}
 }
 
