@@ -28,7 +28,6 @@ type encoded struct {
 func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	s := l.split
 	b.N, b.L, b.Regions, b.Dim, b.SemanticDim = len(items), 0, s.regions, s.dim, 0
-	b.words, b.unknown, b.unknownOnly = 0, 0, 0
 	b.FeatureRows, b.ImageIndices = resize(b.FeatureRows, b.N), resize(b.ImageIndices, b.N)
 	if l.vocab != nil {
 		w.encode(l, b, items)
@@ -142,24 +141,16 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	for _, c := range captions {
 		lo := len(b.ids)
 		var words []int32
-		var n, unknown int
 		if w.aug != nil {
-			b.ids, n, unknown = w.encoder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+			b.ids = w.encoder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
 			words = b.ids[lo:]
 		} else {
-			b.ids, words, n, unknown = l.split.wordsOf(b.ids, w.encoder, int(c))
+			b.ids, words, _, _ = l.split.wordsOf(b.ids, w.encoder, int(c))
 		}
 		w.items = append(w.items, encoded{c, words})
 		b.L = max(b.L, len(words))
-		b.words += n
-		b.unknown += unknown
-		if n > 0 && unknown == n {
-			b.unknownOnly++
-		}
 	}
-	if !l.opts.Unsorted {
-		slices.SortStableFunc(w.items, func(x, y encoded) int { return len(y.words) - len(x.words) })
-	}
+	slices.SortStableFunc(w.items, func(x, y encoded) int { return len(y.words) - len(x.words) })
 }
 
 // fill lists the encoded captions in the batch.

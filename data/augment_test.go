@@ -52,7 +52,8 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 	w := newWorld(t, 9, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
 	for _, o := range []LoaderOptions{{Batch: 7, Seed: 3}, {Batch: 45, Seed: 3, Workers: 1},
-		{Batch: 2, Seed: 3, Workers: 5}, {Batch: 7, Seed: 3, Fields: []Field{}}, {Batch: 7, Seed: 4}, {Batch: 7, Seed: 3, StartEpoch: 2}} {
+		{Batch: 2, Seed: 3, Workers: 5}, {Batch: 7, Seed: 3, Fields: []Field{}}, {Batch: 7, Seed: 4},
+		{Batch: 7, Seed: 3, StartEpoch: 2}} {
 		o.Epochs = o.StartEpoch + 1
 		all := pairs(t, s, v, o)
 		if len(all) != s.NumCaptions() {

@@ -10,8 +10,7 @@ import (
 // until Release.
 //
 // In training batches image i and caption i are a pair; pairs are sorted by caption length, longest first, ties in
-// sampling order, unless the loader was told not to. An ImageLoader leaves the caption fields empty, a
-// CaptionLoader the image fields.
+// sampling order. An ImageLoader leaves the caption fields empty, a CaptionLoader the image fields.
 type Batch struct {
 	Epoch, Iter int // position in the run: iteration Iter of epoch Epoch, both from 0
 	Full        int // pairs of a full batch of all ranks (LoaderOptions.Batch); the last one of an epoch may have fewer
@@ -40,9 +39,8 @@ type Batch struct {
 	// Rank is the rank of the images, from 0 to Ranks-1. 0 ranks are one.
 	Rank, Ranks int
 
-	ids                         []int32 // of captions whose ids the split does not store
-	words, unknown, unknownOnly int     // see LoaderStats
-	err                         error
+	ids []int32 // of captions whose ids the split does not store
+	err error
 }
 
 // Pairs returns the number of pairs of all ranks.

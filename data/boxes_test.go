@@ -134,8 +134,9 @@ func TestBoxesThatDecay(t *testing.T) {
 				if from == 2 { // from then on with a noise index
 					try.Get(AttachNoise(s, w.noise(t, NoisyCaptions(EqualGroups(4, 5), 0.5, 1)...)))(t)
 				}
-				o := LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3, StartEpoch: from, Unsorted: true,
+				o := LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3, StartEpoch: from,
 					Fields: []Field{FieldFeatures, FieldDecayedBoxes}}
+				sampler := try.Get(NewSampler(20, 6, 3, true, false))(t)
 				n := newBoxReader(t, s, dtype)
 				for range from {
 					for c := range int32(s.NumCaptions()) {
@@ -143,7 +144,10 @@ func TestBoxesThatDecay(t *testing.T) {
 					}
 				}
 				for b := range batchesOf(NewLoader(s, vocab(t), o))(t) {
-					for i, want := range n.batch(b.Indices) {
+					order := sampler.Batch(b.Epoch, b.Iter)
+					stored := n.batch(order)
+					for i, c := range b.Indices {
+						want := stored[slices.Index(order, c)]
 						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
 							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Indices[i], got,
 								want)

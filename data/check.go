@@ -84,7 +84,7 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 		return nil
 	}
 	sr := SplitReport{
-		Name: name, Captions: s.n, Dropped: s.DroppedCaptions(), Images: s.NumImages(),
+		Name: name, Captions: s.n, Dropped: s.layout.captions - s.n, Images: s.NumImages(),
 		CaptionsPerImage: s.Groups().Each(), Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
 	}
 	if s.captions != nil {

@@ -31,8 +31,8 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 }
 
 // NewCaptionLoader returns a loader that delivers the given captions of the split once, without images, sorted by
-// length within each batch unless Unsorted is set. A nil order is all captions in file order; LengthOrder needs the
-// least padding. It uses the options Batch, Workers, Prefetch and Unsorted.
+// length within each batch. A nil order is all captions in file order; LengthOrder needs the least padding. It uses the
+// options Batch, Workers and Prefetch.
 func NewCaptionLoader(s *Split, v text.Tokenizer, order []int32, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")

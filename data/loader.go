@@ -30,8 +30,6 @@ type LoaderOptions struct {
 	// Rank is the rank whose images a batch has, from 0 to Ranks-1 (Batch); 0 ranks are one.
 	Rank, Ranks int
 
-	Unsorted bool // keep the sampling order instead of sorting by caption length
-
 	// Fields are the fields of the batches besides words and indices. nil is FieldFeatures, FieldBoxes and
 	// FieldSemantics, if the split has them. Leave out what is in device memory: it need not be read.
 	Fields []Field
@@ -126,17 +124,6 @@ type Loader struct {
 	at     int // position that Next delivers next
 	held   int // batches delivered and not released
 	failed error
-	stats  LoaderStats
-}
-
-// LoaderStats counts what a loader has delivered.
-type LoaderStats struct {
-	Batches     int
-	Captions    int
-	Words       int // without <start> and <end>
-	Unknown     int // words that the vocabulary lacks
-	UnknownOnly int // captions without any known word; they train as <start> <unk>... <end>
-	Wait        time.Duration
 }
 
 // NewLoader returns a loader of training batches: captions in sampler order, each with its image and semantic vector.
@@ -242,9 +229,6 @@ func (l *Loader) work() {
 // BatchesPerEpoch returns the number of iterations of an epoch.
 func (l *Loader) BatchesPerEpoch() int { return l.batches }
 
-// Position returns the position of the batch that Next delivers next.
-func (l *Loader) Position() (epoch, iter int) { return l.at / l.batches, l.at % l.batches }
-
 // Next returns the next batch, or io.EOF after the last one. At most Prefetch+1 batches may be unreleased at a time.
 // Batch.Wait is how long Next waited.
 func (l *Loader) Next() (*Batch, error) {
@@ -277,7 +261,6 @@ func (l *Loader) Next() (*Batch, error) {
 	b.Wait = wait
 	l.at++
 	l.held++
-	l.stats.add(b)
 	return b, nil
 }
 
@@ -285,18 +268,6 @@ func (l *Loader) Next() (*Batch, error) {
 func (l *Loader) Release(b *Batch) {
 	l.held--
 	l.free <- b
-}
-
-// Stats returns the counts of the batches delivered so far.
-func (l *Loader) Stats() LoaderStats { return l.stats }
-
-func (s *LoaderStats) add(b *Batch) {
-	s.Batches++
-	s.Captions += len(b.Indices)
-	s.Words += b.words
-	s.Unknown += b.unknown
-	s.UnknownOnly += b.unknownOnly
-	s.Wait += b.Wait
 }
 
 // Close stops the workers and waits for them. The split stays open.

@@ -100,31 +100,10 @@ func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 		opts := base
 		opts.StartEpoch, opts.StartIter = at/14, at%14
 		l := try.Get(NewLoader(s, v, opts))(t)
-		if e, i := l.Position(); e != at/14 || i != at%14 {
-			t.Errorf("position %d, %d", e, i)
-		}
 		if got := drain(t, l, 8); !slices.Equal(got, want[at:at+8]) {
 			t.Errorf("resumed at %d: other batches", at)
 		}
 		l.Close()
-	}
-}
-
-func TestLoaderUnsortedKeepsTheSamplingOrder(t *testing.T) {
-	w := newWorld(t, 4, 5, false, "train")
-	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 9, Seed: 5, Shuffle: true, Unsorted: true, Fields: []Field{},
-		DropLast: true, Epochs: 2}))(t)
-	sampler := try.Get(NewSampler(20, 9, 5, true, true))(t)
-	n := 0
-	for b := range batchesOf(l, nil)(t) {
-		n++
-		if !slices.Equal(b.Indices, sampler.Batch(b.Epoch, b.Iter)) || len(b.Features) != 0 {
-			t.Errorf("captions %v with %d image numbers", b.Indices, len(b.Features))
-		}
-	}
-	if n != 4 {
-		t.Errorf("%d batches in two epochs of two", n)
 	}
 }
 
@@ -147,22 +126,6 @@ func TestLoaderReportsFeaturesThatAreNotFinite(t *testing.T) {
 		if _, again := l.Next(); !errors.Is(again, err) {
 			t.Errorf("the next call says %v", again)
 		}
-	}
-}
-
-func TestLoaderCountsUnknownWords(t *testing.T) {
-	w := newWorld(t, 1, 5, false, "train")
-	w.write(t, "train_caps.txt", "a dog runs .\nzebras gallop\na zebra .\ngrass\nquagga\n")
-	l := try.Get(NewLoader(w.open(t, "train", OpenOptions{}), vocab(t), LoaderOptions{Batch: 5, Epochs: 1}))(t)
-	defer l.Close()
-	b := mustNext(t, l)
-	if got, want := b.Lengths, []int32{6, 5, 4, 3, 3}; !slices.Equal(got, want) {
-		t.Errorf("lengths %v, want %v", got, want)
-	}
-	st := l.Stats()
-	st.Wait = 0
-	if want := (LoaderStats{Batches: 1, Captions: 5, Words: 11, Unknown: 4, UnknownOnly: 2}); st != want {
-		t.Errorf("counted %+v, want %+v", st, want)
 	}
 }
 

@@ -177,9 +177,6 @@ func (s *Split) HalfFeatures() bool {
 // NumCaptions returns the number of captions in use; 0 in a split with only images.
 func (s *Split) NumCaptions() int { return s.n }
 
-// DroppedCaptions returns the number of captions left out at the end of the file (OpenOptions.MaxCaptions).
-func (s *Split) DroppedCaptions() int { return s.layout.captions - s.n }
-
 // NumImages returns the number of distinct images in use.
 func (s *Split) NumImages() int { return s.groups.Images() }
 

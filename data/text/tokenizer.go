@@ -85,7 +85,7 @@ type Encoder interface {
 	// words, unknown how many of them the tokenizer lacks.
 	Append(dst []int32, caption string) (ids []int32, words, unknown int)
 	// AppendAugmented is Append with size augmentation (AugmentIDs): words are masked, replaced or dropped.
-	AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32, words, unknown int)
+	AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32)
 }
 
 // FileName implements Tokenizer.
@@ -123,8 +123,7 @@ func (c *wordEncoder) Append(dst []int32, caption string) (ids []int32, words, u
 	return dst, len(dst) - n - 2, unknown
 }
 
-func (c *wordEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32, words,
-	unknown int) {
-	c.ids, words, unknown = c.Append(c.ids[:0], caption)
-	return AugmentIDs(dst, c.ids, int32(c.v.Len()), c.v.Len()+1, draws), words, unknown
+func (c *wordEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) []int32 {
+	c.ids, _ = c.v.AppendCaption(c.ids[:0], &c.tok, caption)
+	return AugmentIDs(dst, c.ids, int32(c.v.Len()), c.v.Len()+1, draws)
 }

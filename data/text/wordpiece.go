@@ -200,12 +200,11 @@ func (c *pieceEncoder) Append(dst []int32, caption string) (ids []int32, words, 
 	return c.end(dst, start), len(pieces), unknown
 }
 
-func (c *pieceEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32, words,
-	unknown int) {
-	pieces, unknown := c.split(caption)
+func (c *pieceEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) []int32 {
+	pieces, _ := c.split(caption)
 	start := len(dst)
 	dst = augment(append(dst, c.v.Cls), len(pieces), func(i int) []int32 { return pieces[i] }, c.v.Mask, c.v.n, draws)
-	return c.end(dst, start), len(pieces), unknown
+	return c.end(dst, start)
 }
 
 // end cuts a caption that began at start and adds [SEP].
