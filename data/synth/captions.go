@@ -44,14 +44,14 @@ func (p *speaker) detail() detail { return []detail{brief, usual, full}[p.s.IntN
 
 // progressive: "a man is riding a brown horse in the park".
 func (p *speaker) progressive() int {
-	v := p.clause()
+	v := clause(p)
 	p.adverb(v)
 	p.tail(v, 0.45)
 	return v
 }
 
 // clause: "a man is riding a brown horse".
-func (p *speaker) clause() int {
+func clause(p *speaker) int {
 	a := &p.sc.objects[0]
 	subject := p.noun(a, p.detail())
 	aux := p.be(a.count > 1)
@@ -95,7 +95,7 @@ func (p *speaker) existential() int {
 func (p *speaker) fronted() int {
 	place := p.where()
 	p.add(",")
-	v := p.clause()
+	v := clause(p)
 	p.link(v, place)
 	return v
 }
@@ -149,7 +149,7 @@ func (p *speaker) depicted() int {
 
 // while: "a man is reading while a dog sleeps".
 func (p *speaker) while() int {
-	a, b := &p.sc.objects[0], p.other()
+	a, b := &p.sc.objects[0], other(p)
 	subject := p.noun(a, p.detail())
 	aux := p.be(a.count > 1)
 	v := p.does(a, gerundForm)
@@ -163,7 +163,7 @@ func (p *speaker) while() int {
 
 // placed: "a wooden bench stands on the left of the picture", "two birds are to the right of a man".
 func (p *speaker) placed() int {
-	b := p.other()
+	b := other(p)
 	subject := p.noun(b, full)
 	be := p.be(b.count > 1)
 	p.link(be, subject)

@@ -97,4 +97,4 @@ func (p *speaker) third() *object {
 }
 
 // other returns an object beyond the first two, or the second.
-func (p *speaker) other() *object { return cmp.Or(p.third(), &p.sc.objects[1]) }
+func other(p *speaker) *object { return cmp.Or(p.third(), &p.sc.objects[1]) }
