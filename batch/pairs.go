@@ -4,11 +4,11 @@ package batch
 type Pairs struct {
 	Images
 	Captions
-	All       *Captions // of all ranks; nil where there is one
+	All       *Captions // of all ranks; nil for one rank
 	Positions []int32   // positions of the pairs in the batch; nil is all
 }
 
-// Whole are the captions of all ranks.
+// Whole returns the captions of all ranks.
 func (p *Pairs) Whole() *Captions {
 	if p.All == nil {
 		return &p.Captions

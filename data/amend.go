@@ -15,15 +15,15 @@ import (
 	"vsetrain/internal/files/runfs"
 )
 
-// Amend changes the images of a gallery and returns when the change is on the disk; after an error nothing has changed.
-// write writes, for each image that is added, its features in the type of the feature file (FeatureDType), and its
-// boxes in pixels where the gallery has boxes. Of several processes that amend a gallery one is first and the others
-// follow, until ctx ends. Ids that were removed earlier are left out of a removal. The work under the lock grows with
-// the images, the changes and the ids, not with their product.
+// Amend adds images to a gallery and removes others. It returns when the change is on disk; after an error nothing has
+// changed. write writes, for each added image, its features in the type of the feature file (FeatureDType), and its
+// boxes in pixels if the gallery has boxes. Processes that amend a gallery at the same time wait for each other, until
+// ctx ends. Amend ignores the removal of an id that was removed earlier. The work under the lock is linear in the
+// number of images, changes and ids.
 func Amend(ctx context.Context, dir, split string, c Change, write func(io.Writer) error) (err error) {
-	if _, err := os.Lstat((&Split{dir: dir, name: split}).CaptionPath()); err == nil {
-		return refuse(nil, "split %s of %s has captions; images are added to and removed from a gallery, which has "+
-			"none", split, dir)
+	if _, err := os.Lstat(filepath.Join(dir, split+"_caps.txt")); err == nil {
+		return refuse(nil, "split %s of %s has captions; only a gallery, a split without captions, can be amended",
+			split, dir)
 	}
 	path := ChangesFile(dir, split)
 	lock, err := lockChanges(ctx, filepath.Join(dir, "."+split+"_changes"))
@@ -102,10 +102,10 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// lockWait is how long a change waits for others.
+// lockWait is how long a change waits for other processes.
 const lockWait = 30 * time.Second
 
-// lockChanges locks a journal, waiting for others that change it.
+// lockChanges locks a journal. It waits for other processes that change it.
 func lockChanges(ctx context.Context, path string) (io.Closer, error) {
 	for until := time.Now().Add(lockWait); ; {
 		lock, err := runfs.Lock(path, "try again when the other process is done")

@@ -28,7 +28,6 @@ type encoded struct {
 func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	s := l.split
 	b.N, b.L, b.Regions, b.Dim, b.SemanticDim = len(items), 0, s.regions, s.dim, 0
-	b.words, b.unknown, b.unknownOnly = 0, 0, 0
 	b.FeatureRows, b.ImageIndices = resize(b.FeatureRows, b.N), resize(b.ImageIndices, b.N)
 	if l.vocab != nil {
 		w.encode(l, b, items)
@@ -56,7 +55,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if !l.opts.has(FieldFeatures) {
 		b.Features = b.Features[:0]
 		if b.Counts != nil {
-			w.nameSome(s, b)
+			w.listRegions(s, b)
 		}
 		return nil
 	}
@@ -66,16 +65,15 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		b.Features = b.Features[:n]
 		return err
 	}
-	var err error
 	if x := b.Stage.Halves(); x != nil {
-		_, err = readImages(w, s, b, x, s.ReadHalves)
-	} else {
-		_, err = readImages(w, s, b, b.Stage.Floats(), s.ReadImage)
+		_, err := readImages(w, s, b, x, s.ReadHalves)
+		return err
 	}
+	_, err := readImages(w, s, b, b.Stage.Floats(), s.ReadImage)
 	return err
 }
 
-// keepOwn leaves the images of the batch's rank, and finds the most regions of an image of all ranks.
+// keepOwn keeps the images of the batch's rank, and finds the largest number of regions of an image of all ranks.
 func (w *worker) keepOwn(s *Split, b *Batch) {
 	if b.Ranks < 2 {
 		return
@@ -94,21 +92,21 @@ func (w *worker) keepOwn(s *Split, b *Batch) {
 	b.N, b.FeatureRows = own, b.FeatureRows[:own]
 }
 
-// regions returns the regions of pair i of a batch, whose image is a row: those that are there and that size
-// augmentation keeps, in order; valid until the next call.
+// regions returns the regions of pair i of a batch, whose image is a feature row, in ascending order: the regions that
+// are not padding and that size augmentation keeps. The result is valid until the next call.
 func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 	n := regionCount(s, int(row))
 	if w.aug != nil {
 		return w.aug.keptRegions(n, b.Epoch, b.Indices[i])
 	}
-	for len(w.all) < n {
-		w.all = append(w.all, int32(len(w.all)))
+	if len(w.all) < n {
+		w.all = upTo(n)
 	}
 	return w.all[:n]
 }
 
-// readImages reads the features of a batch, one image after the other, of each the values of its regions, and returns
-// the number of values.
+// readImages reads the features of the regions of each image, one image after the other, and returns the number of
+// values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
 	for i, row := range b.FeatureRows {
@@ -125,8 +123,8 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 	return at, nil
 }
 
-// nameSome lists the regions of each image.
-func (w *worker) nameSome(s *Split, b *Batch) {
+// listRegions lists the regions of each image.
+func (w *worker) listRegions(s *Split, b *Batch) {
 	b.RegionRows = b.RegionRows[:0]
 	for i, row := range b.FeatureRows {
 		kept := w.regions(s, b, row, b.pair(i))
@@ -137,31 +135,22 @@ func (w *worker) nameSome(s *Split, b *Batch) {
 	}
 }
 
-// encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their
-// order.
+// encode tokenises the captions, augments them if asked, and sorts them by length, longest first. The sort is stable.
 func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 	b.ids, w.items = b.ids[:0], w.items[:0]
 	for _, c := range captions {
 		lo := len(b.ids)
 		var words []int32
-		var n, unknown int
 		if w.aug != nil {
-			b.ids, n, unknown = w.encoder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+			b.ids = w.encoder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
 			words = b.ids[lo:]
 		} else {
-			b.ids, words, n, unknown = l.split.wordsOf(b.ids, w.encoder, int(c))
+			b.ids, words, _, _ = l.split.wordsOf(b.ids, w.encoder, int(c))
 		}
 		w.items = append(w.items, encoded{c, words})
 		b.L = max(b.L, len(words))
-		b.words += n
-		b.unknown += unknown
-		if n > 0 && unknown == n {
-			b.unknownOnly++
-		}
 	}
-	if !l.opts.Unsorted {
-		slices.SortStableFunc(w.items, func(x, y encoded) int { return len(y.words) - len(x.words) })
-	}
+	slices.SortStableFunc(w.items, func(x, y encoded) int { return len(y.words) - len(x.words) })
 }
 
 // fill lists the encoded captions in the batch.
@@ -218,7 +207,7 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 	return nil
 }
 
-// uses is how often the reference has divided the boxes of pair i of a training batch by then (FieldDecayedBoxes).
+// uses returns how often the reference has divided the boxes of pair i of a training batch (FieldDecayedBoxes).
 func (w *worker) uses(l *Loader, b *Batch, i int) int {
 	s := l.split
 	if w.positionsEpoch != b.Epoch || w.positions == nil {

@@ -12,14 +12,11 @@ import (
 type augmenter struct {
 	words, regions philox.Key
 	stream         philox.Stream
-	draw           text.Draw
 	kept           []int32
 }
 
 func newAugmenter(seed uint64) *augmenter {
-	a := &augmenter{words: philox.NewKey(seed, "augment/words"), regions: philox.NewKey(seed, "augment/regions")}
-	a.draw = func() float64 { return a.stream.Float64() }
-	return a
+	return &augmenter{words: philox.NewKey(seed, "augment/words"), regions: philox.NewKey(seed, "augment/regions")}
 }
 
 // begin starts the draws of a caption.
@@ -44,6 +41,6 @@ func keepRows[T any](x []T, rows []int32, dim int) int {
 // keptRegions draws the regions that are kept, in order; valid until the next call.
 func (a *augmenter) keptRegions(regions, epoch int, caption int32) []int32 {
 	a.begin(a.regions, epoch, caption)
-	a.kept = text.KeepRegions(a.kept[:0], regions, a.draw)
+	a.kept = text.KeepRegions(a.kept[:0], regions, &a.stream)
 	return a.kept
 }

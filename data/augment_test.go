@@ -2,8 +2,6 @@ package data
 
 import (
 	"fmt"
-	"io"
-	"math"
 	"slices"
 	"testing"
 
@@ -20,15 +18,8 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		o.Fields = []Field{FieldFeatures}
 	}
 	o.Fields = append(slices.Clip(o.Fields), FieldAugmentation)
-	l := try.Get(NewLoader(s, v, o))(t)
-	defer l.Close()
 	out := map[int32]string{}
-	for {
-		b, err := l.Next()
-		if err == io.EOF {
-			return out
-		}
-		try.Do(t, err)
+	for b := range batchesOf(NewLoader(s, v, o))(t) {
 		if !o.has(FieldFeatures) { // they are where RegionRows says
 			if len(b.Features) != 0 {
 				t.Errorf("%d features of a loader whose features stay in place", len(b.Features))
@@ -52,130 +43,38 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 			t.Errorf("%d counts of %d regions for %d pairs and %d numbers", len(b.Counts), at/b.Dim, b.N,
 				len(b.Features))
 		}
-		l.Release(b)
 	}
+	return out
 }
 
-// What augmentation does to a caption and its image follows from seed, epoch and caption alone.
+// What augmentation does to a caption and its image follows from seed, epoch (quirk Q15) and caption alone.
 func TestAugmentationBelongsToTheCaption(t *testing.T) {
 	w := newWorld(t, 9, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	first := pairs(t, s, v, LoaderOptions{Batch: 7, Seed: 3, Epochs: 1})
-	if len(first) != s.NumCaptions() {
-		t.Fatalf("%d captions of %d", len(first), s.NumCaptions())
-	}
-	for c, got := range first {
-		stream := philox.NewKey(3, "augment/words").Stream(uint64(c))
-		ids, _ := v.AppendCaption(nil, new(text.WordSplitter), s.Caption(int(c)))
-		words := text.AugmentIDs(nil, ids, int32(v.Len()), stream.Float64,
-			func() int32 { return int32(stream.IntN(v.Len() + 1)) })
-		stream = philox.NewKey(3, "augment/regions").Stream(uint64(c))
-		var images []float32
-		for _, r := range text.KeepRegions(nil, 3, stream.Float64) {
-			for k := range 4 {
-				images = append(images, w.feature(int(c)/5, int(r)*4+k))
+	for _, o := range []LoaderOptions{{Batch: 7, Seed: 3}, {Batch: 45, Seed: 3, Workers: 1},
+		{Batch: 2, Seed: 3, Workers: 5}, {Batch: 7, Seed: 3, Fields: []Field{}}, {Batch: 7, Seed: 4},
+		{Batch: 7, Seed: 3, StartEpoch: 2}} {
+		o.Epochs = o.StartEpoch + 1
+		all := pairs(t, s, v, o)
+		if len(all) != s.NumCaptions() {
+			t.Fatalf("%d captions of %d", len(all), s.NumCaptions())
+		}
+		for c, got := range all {
+			draws := func(what string) *philox.Stream {
+				return philox.NewKey(o.Seed, "augment/"+what).Stream(uint64(o.StartEpoch)<<32 | uint64(c))
+			}
+			ids, _ := v.AppendCaption(nil, new(text.WordSplitter), s.Caption(int(c)))
+			words := text.AugmentIDs(nil, ids, int32(v.Len()), v.Len()+1, draws("words"))
+			var images []float32
+			for _, r := range text.KeepRegions(nil, 3, draws("regions")) {
+				for k := range 4 {
+					images = append(images, w.feature(int(c)/5, int(r)*4+k))
+				}
+			}
+			if want := fmt.Sprint(words, images); got != want {
+				t.Errorf("%+v, caption %d: %s, want %s", o, c, got, want)
 			}
 		}
-		if want := fmt.Sprint(words, images); got != want {
-			t.Errorf("caption %d: %s, want %s", c, got, want)
-		}
-	}
-	for _, o := range []LoaderOptions{{Batch: 45, Seed: 3, Epochs: 1, Workers: 1},
-		{Batch: 2, Seed: 3, Epochs: 1, Workers: 5}, {Batch: 7, Seed: 3, Epochs: 1, Fields: []Field{}}} {
-		again := pairs(t, s, v, o)
-		for c := range first {
-			if again[c] != first[c] {
-				t.Errorf("batches of %d: caption %d is %s, was %s", o.Batch, c, again[c], first[c])
-			}
-		}
-	}
-	for what, o := range map[string]LoaderOptions{"seed": {Batch: 7, Seed: 4, Epochs: 1},
-		"epoch": {Batch: 7, Seed: 3, Epochs: 2, StartEpoch: 1}} {
-		other, same := pairs(t, s, v, o), 0
-		for c := range first {
-			if other[c] == first[c] {
-				same++
-			}
-		}
-		if same > len(first)/3 {
-			t.Errorf("another %s leaves %d of %d captions as they were", what, same, len(first))
-		}
-	}
-}
-
-// Every epoch draws anew, for the regions and for the words (quirk Q15).
-func TestAugmentationOfEveryEpochIsAnother(t *testing.T) {
-	a := newAugmenter(3)
-	seen := map[string]int{}
-	for epoch := range 6 {
-		regions := fmt.Sprint(a.keptRegions(100, epoch, 5))
-		words := fmt.Sprint(a.wordDraws(epoch, 5).Float64())
-		for what, drawn := range map[string]string{"regions": regions, "words": words} {
-			if before, ok := seen[what+drawn]; ok {
-				t.Errorf("epochs %d and %d draw the same %s", before, epoch, what)
-			}
-			seen[what+drawn] = epoch
-		}
-	}
-}
-
-// The shares of what happens to regions and words, within five standard deviations.
-func TestAugmentationRates(t *testing.T) {
-	const captions, regions, words, v = 3000, 36, 20, 1000
-	a := newAugmenter(1)
-	x, ids := make([]float32, regions), make([]int32, words)
-	for i := range ids {
-		ids[i] = 5
-	}
-	var kept, masked, random, left int
-	for c := range int32(captions) {
-		for r := range x {
-			x[r] = float32(r)
-		}
-		n := keepRows(x, a.keptRegions(regions, 7, c), 1)
-		kept += n
-		if !slices.IsSorted(x[:n]) {
-			t.Fatalf("regions %v are not in order", x[:n])
-		}
-		for _, id := range text.AugmentIDs(nil, ids, v, a.wordDraws(7, c).Float64,
-			func() int32 { return int32(a.stream.IntN(v)) }) {
-			left++
-			switch id {
-			case 5:
-			case v:
-				masked++
-			default:
-				random++
-			}
-		}
-	}
-	for _, s := range []struct {
-		what   string
-		n, of  int
-		expect float64
-	}{{"regions kept", kept, captions * regions, 0.8}, {"words left", left, captions * words, 0.92},
-		{"words masked", masked, captions * words, 0.1}, {"words replaced", random, captions * words, 0.02}} {
-		if got, sd := float64(s.n)/float64(s.of),
-			math.Sqrt(s.expect*(1-s.expect)/float64(s.of)); math.Abs(got-s.expect) > 5*sd {
-			t.Errorf("%s: %.4f, want %.4f", s.what, got, s.expect)
-		}
-	}
-}
-
-func TestAugmentationAllocatesNothing(t *testing.T) {
-	w := newWorld(t, 40, 5, false, "train")
-	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 16, Fields: []Field{FieldFeatures, FieldAugmentation}}))(t)
-	defer l.Close()
-	step := func() {
-		b := mustNext(t, l)
-		l.Release(b)
-	}
-	for range 60 {
-		step()
-	}
-	if n := testing.AllocsPerRun(200, step); n > 0 {
-		t.Errorf("%v allocations per batch", n)
 	}
 }
 

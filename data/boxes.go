@@ -11,14 +11,13 @@ import (
 	"vsetrain/internal/files/pickle"
 )
 
-// Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names
-// it, {split}_ims_bbx.npy holds [rows, R, 4] pixel coordinates x1, y1, x2, y2, and {split}_sizes.npy or
-// {split}_ims_size.npy the width and height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are
-// the rows of the feature file. Where no coordinate is beyond 1, they are shares of width and height.
+// Boxes of the regions are for networks that use positions (GSMN). {split}_boxes.npy or, as the reference names it,
+// {split}_ims_bbx.npy holds pixel coordinates x1, y1, x2, y2 [rows, R, 4]. {split}_sizes.npy or {split}_ims_size.npy
+// holds the width and height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are the rows of the
+// feature file. If no coordinate is greater than 1, coordinates are shares of width and height.
 //
-// What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its
-// boxes shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption
-// i (Q10).
+// Every read returns x/width, y/height. The reference divides in place at each access, so its boxes shrink to nothing
+// within a few epochs (quirk Q9), and it pairs image i of a validation set with the box of caption i (Q10).
 
 // shareBoxes are boxes in pixels from a file of shares of width and height.
 type shareBoxes struct {
@@ -35,8 +34,8 @@ func (b *shareBoxes) ReadRow(dst []float32, row int) error {
 	return err
 }
 
-// areShares reports whether boxes are shares of width and height: of 64 rows, no coordinate is beyond 1, give or take a
-// half, and some picture is larger than that.
+// areShares reports whether boxes are shares of width and height: in a sample of 64 rows, no coordinate is greater than
+// 1.5, and some picture is larger than 4 pixels.
 func areShares(boxes RowSource, sizes []float32) (bool, error) {
 	row, sample := make([]float32, boxes.RowLen()), min(boxes.Rows(), 64)
 	largest, picture := float32(0), float32(0)
@@ -56,7 +55,7 @@ var boxNames, sizeNames = []string{"_boxes.npy", "_ims_bbx.npy"}, []string{"_siz
 // HasBoxes reports whether the split was opened with boxes.
 func (s *Split) HasBoxes() bool { return s.boxes != nil }
 
-// BoxesStored reports whether a data set holds boxes of a split.
+// BoxesStored reports whether a data set has boxes for a split.
 func BoxesStored(dir, split string) bool {
 	return slices.ContainsFunc(boxNames, func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, split+name))
@@ -64,17 +63,17 @@ func BoxesStored(dir, split string) bool {
 	})
 }
 
-// SharedBoxes reports whether the boxes are stored as float32. The last line of GSMN's loader for them is
-// torch.Tensor(bboxes), which shares the memory of such an array, so that the items of a batch see every access until
-// the batch is put together. Of any other type it makes a copy.
+// SharedBoxes reports whether the boxes are stored as float32. The last line of GSMN's loader is torch.Tensor(bboxes),
+// which shares the memory of a float32 array, so the items of a batch see every access until the batch is collated. Of
+// any other type it makes a copy.
 func (s *Split) SharedBoxes() bool { return s.boxes != nil && s.boxes.shared }
 
-// ReadBoxes writes the boxes [R, 4] of a feature row into dst, as shares of the width and height of the picture. Boxes
-// that are not inside the picture are an error.
+// ReadBoxes writes the boxes [R, 4] of a feature row to dst, as shares of the width and height of the picture. Boxes
+// outside the picture are an error.
 func (s *Split) ReadBoxes(dst []float32, row int) error { return s.readBoxes(dst, row, 1) }
 
-// readBoxes is ReadBoxes for boxes that were divided by the size of the picture that many times: in their own memory as
-// float32, else as float64.
+// readBoxes is ReadBoxes for boxes that were divided by the size of the picture times times: shared boxes in float32,
+// others in float64.
 func (s *Split) readBoxes(dst []float32, row, times int) error {
 	b := s.boxes
 	if b == nil {
@@ -100,14 +99,14 @@ func (s *Split) readBoxes(dst []float32, row, times int) error {
 	return nil
 }
 
-// StoredBoxes are the boxes that GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) looks at. It reads
-// the split twice, caption by caption, and each access divides the stored boxes of the image by the size of its picture
-// once more. What the second pass finds at a caption is stored under the number of the caption. Ranking a whole split,
-// image i takes the boxes stored under i, as if i were a caption; in five folds it takes the boxes of its own first
+// StoredBoxes selects the boxes that GSMN's evaluation uses (CrossmodalGroup/GSMN, evaluation.py, evalrank). It reads
+// the split twice, caption by caption, and each access divides the boxes of the image by the size of its picture again.
+// The boxes that the second pass finds at a caption are stored under the index of the caption. When a whole split is
+// ranked, image i gets the boxes stored under i, as if i were a caption. In five folds it gets the boxes of its first
 // caption.
 type StoredBoxes struct {
-	Folds bool // five folds are ranked
-	Batch int  // captions in a batch of the evaluation, opt.batch_size, on which shared boxes depend
+	Folds bool // rank five folds
+	Batch int  // captions in a batch of the evaluation (opt.batch_size), which decides about shared boxes
 }
 
 // stored returns the row and the number of divisions of the boxes of an image.
@@ -128,8 +127,7 @@ func (s *Split) stored(image int, which *StoredBoxes) (row, times int) {
 	return row, end - first + last - first + 1 // by all captions of the image, then up to the last of these
 }
 
-// badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a
-// pixel.
+// badBox describes the first box that is more than one pixel outside its picture; "" if there is none.
 func badBox(boxes []float32, w, h float32) string {
 	for i := 0; i+4 <= len(boxes); i += 4 {
 		x1, y1, x2, y2 := boxes[i], boxes[i+1], boxes[i+2], boxes[i+3]
@@ -188,32 +186,30 @@ func (s *Split) readSizes() ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sizesOf(f, f.Path, s.rows)
+	return sizesOf(f, s.rows)
 }
 
 // sizesOf reads width and height of every row: numbers [rows, 2], or dicts.
-func sizesOf(f *npy.File, path string, rows int) ([]float32, error) {
+func sizesOf(f *npy.File, rows int) (out []float32, err error) {
 	var values []float64
-	var err error
 	if f.DType == npy.Object {
-		values, err = objectSizes(path)
+		values, err = objectSizes(f.Path)
 	} else if values, err = f.Float64s(); err == nil && (len(f.Shape) != 2 || f.Shape[1] != 2) {
-		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", path, f.Shape, f.DType,
-			rows)
+		err = fmt.Errorf("%s: shape %v of %s; expected [%d, 2], width and height of every row", f.Path, f.Shape,
+			f.DType, rows)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if len(values) != 2*rows {
-		return nil, fmt.Errorf("%s: %d sizes for %d image rows; expected one for each", path, len(values)/2, rows)
+		return nil, fmt.Errorf("%s: %d sizes for %d image rows; expected one for each", f.Path, len(values)/2, rows)
 	}
-	out := make([]float32, len(values))
 	for i, v := range values {
 		if !(v >= 1 && v <= math.MaxInt32) {
-			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", path, i/2, values[i&^1],
+			return nil, fmt.Errorf("%s: row %d: a picture of %v x %v; expected pixels", f.Path, i/2, values[i&^1],
 				values[i|1])
 		}
-		out[i] = float32(v)
+		out = append(out, float32(v))
 	}
 	return out, nil
 }

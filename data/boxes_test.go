@@ -1,7 +1,7 @@
 package data
 
 import (
-	"io"
+	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -18,20 +18,12 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 		w := newWorld(t, 6, 5, repeated, "train")
 		w.boxes(t)
 		s := w.open(t, "train", OpenOptions{Boxes: true})
-		for name, load := range map[string]func() (*Loader, error){
-			"pairs": func() (*Loader, error) {
-				return NewLoader(s, vocab(t), LoaderOptions{Batch: 4, Seed: 3, Shuffle: true, Epochs: 3})
-			},
-			"images": func() (*Loader, error) { return NewImageLoader(s, LoaderOptions{Batch: 4}) },
+		for name, load := range map[string]iter.Seq[*Batch]{
+			"pairs": batchesOf(NewLoader(s, vocab(t), LoaderOptions{Batch: 4, Seed: 3, Shuffle: true,
+				Epochs: 3}))(t),
+			"images": batchesOf(NewImageLoader(s, LoaderOptions{Batch: 4}))(t),
 		} {
-			l := try.Get(load())(t)
-			defer l.Close()
-			for {
-				b, err := l.Next()
-				if err == io.EOF {
-					break
-				}
-				try.Do(t, err)
+			for b := range load {
 				if len(b.Boxes) != b.N*3*4 {
 					t.Fatalf("%s: %d values of boxes for %d images", name, len(b.Boxes), b.N)
 				}
@@ -42,7 +34,6 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 						t.Fatalf("%s: image %d has boxes %v, want %v", name, image, got, want)
 					}
 				}
-				l.Release(b)
 			}
 		}
 	}
@@ -55,11 +46,11 @@ func TestSizesOfObjectArrays(t *testing.T) {
 		path := filepath.Join(dir, name)
 		f := try.Get(npy.Open(path))(t)
 		defer f.Close()
-		got, err := sizesOf(f, path, f.Rows())
+		got, err := sizesOf(f, f.Rows())
 		if err != nil || len(got) != 2*f.Rows() || got[0] < 1 {
 			t.Errorf("%s: sizes %v, %v", name, got, err)
 		}
-		try.Refuses(sizesOf(f, path, f.Rows()+1))(t, "expected one for each")
+		try.Refuses(sizesOf(f, f.Rows()+1))(t, "expected one for each")
 	}
 }
 
@@ -143,24 +134,25 @@ func TestBoxesThatDecay(t *testing.T) {
 				if from == 2 { // from then on with a noise index
 					try.Get(AttachNoise(s, w.noise(t, NoisyCaptions(EqualGroups(4, 5), 0.5, 1)...)))(t)
 				}
-				l := try.Get(NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
-					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true}))(t)
-				defer l.Close()
+				o := LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3, StartEpoch: from,
+					Fields: []Field{FieldFeatures, FieldDecayedBoxes}}
+				sampler := try.Get(NewSampler(20, 6, 3, true, false))(t)
 				n := newBoxReader(t, s, dtype)
 				for range from {
 					for c := range int32(s.NumCaptions()) {
 						n.batch([]int32{c})
 					}
 				}
-				for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-					try.Do(t, err)
-					for i, want := range n.batch(b.Indices) {
+				for b := range batchesOf(NewLoader(s, vocab(t), o))(t) {
+					order := sampler.Batch(b.Epoch, b.Iter)
+					stored := n.batch(order)
+					for i, c := range b.Indices {
+						want := stored[slices.Index(order, c)]
 						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
 							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Indices[i], got,
 								want)
 						}
 					}
-					l.Release(b)
 				}
 			}
 		}
@@ -177,24 +169,17 @@ func TestStoredBoxes(t *testing.T) {
 			s := w.open(t, "train", OpenOptions{Boxes: true})
 			for _, batch := range []int{1, 3, 6, 128} {
 				n := newBoxReader(t, s, dtype)
-				var captions []int32
-				for c := range int32(images * k) {
-					captions = append(captions, c)
-				}
 				var stored [][]float32
 				for range 2 {
 					stored = stored[:0]
-					for some := range slices.Chunk(captions, batch) {
+					for some := range slices.Chunk(upTo(images*k), batch) {
 						stored = append(stored, n.batch(some)...)
 					}
 				}
 				for _, folds := range []bool{false, true} {
-					which := &StoredBoxes{Folds: folds, Batch: batch}
-					l := try.Get(NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which}))(t)
-					defer l.Close()
+					o := LoaderOptions{Batch: 3, Boxes: &StoredBoxes{Folds: folds, Batch: batch}}
 					seen := 0
-					for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-						try.Do(t, err)
+					for b := range batchesOf(NewImageLoader(s, o))(t) {
 						for i, image := range b.ImageIndices {
 							want := stored[image]
 							if folds {
@@ -206,7 +191,6 @@ func TestStoredBoxes(t *testing.T) {
 							}
 							seen++
 						}
-						l.Release(b)
 					}
 					if seen != images {
 						t.Errorf("%d images, want %d", seen, images)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// formats are the formats of lines that are legal captions and look like something else.
+// formats are formats of lines that look like something else than captions.
 var formats = []struct {
 	line *regexp.Regexp
 	what string
@@ -24,12 +24,12 @@ var formats = []struct {
 	{regexp.MustCompile(`^-?[\d.]+([\s,;]+-?[\d.]+)+$`), "numbers"},
 }
 
-// heads is a line of names of columns.
+// heads matches a line of column names.
 var heads = regexp.MustCompile(`^"?(?i:[a-z]*[_ ]?(image|img|picture|photo|file|video|caption|comment|sentence|text|` +
 	`id|index|name|number|split|raw|title|label|description)s?[_ ]?[a-z]*|"|,|;|\||\t| )+$`)
 
-// refuseForeign refuses lines of captions where most, or the first as the head of a table, are of another format that
-// is text too. It looks at 64 of them.
+// refuseForeign returns an error if most lines have another text format than captions, or if the first line is the head
+// of a table. It examines 64 lines.
 func refuseForeign(l *lineFile) error {
 	sample := min(l.len(), 64)
 	if sample > 1 && strings.ContainsAny(l.line(0), ",;|\t") && heads.MatchString(l.line(0)) {
@@ -59,8 +59,8 @@ func refuseForeign(l *lineFile) error {
 	return nil
 }
 
-// ReadCaptions returns the lines of a file of captions, without white space at their ends. warn is told where they look
-// like lines of another format, which Open refuses.
+// ReadCaptions returns the lines of a file of captions, without white space at their ends. It calls warn if they look
+// like another format, which Open refuses.
 func ReadCaptions(path string, warn func(error)) ([]string, error) {
 	l, err := readLines(path, "captions")
 	if err != nil {

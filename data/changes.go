@@ -7,13 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/npy"
@@ -21,18 +20,18 @@ import (
 )
 
 // The images of a gallery, a split without captions, may change after its files were written: {split}_changes.bin is a
-// journal of images that were added and removed since. Open reads files and journal together: first the images of the
-// files that were not removed, then those that were added, in the order of their coming. An id that is removed and
+// journal of the images that were added and removed. Open reads files and journal together: first the images of the
+// files that were not removed, then the added images, in the order in which they were added. An id that is removed and
 // added again comes last.
 //
-// A record has a Change as its note, removals first. Its data are, for each image that it adds, the features [R, D] in
-// the type of the feature file, and boxes [R, 4] of float32 in pixels where the split has boxes.
+// The note of a record is a Change, whose removals come first. Its data are, for each added image, the features [R, D]
+// in the type of the feature file, and boxes [R, 4] of float32 in pixels if the split has boxes.
 const changesEnd = journal.Ending
 
-// ChangesFile is where the changes of a split lie.
-func ChangesFile(dir, split string) string { return (&Split{dir: dir, name: split}).path(changesEnd) }
+// ChangesFile returns the path of the journal of changes of a split.
+func ChangesFile(dir, split string) string { return filepath.Join(dir, split+changesEnd) }
 
-// ChangeError is a change that cannot be made of a gallery as it is.
+// ChangeError is the error of a change that the images of a gallery do not allow.
 type ChangeError struct {
 	Text string
 	Kind error // ErrImageExists, ErrNoImage or nil
@@ -44,7 +43,7 @@ func (e *ChangeError) Error() string { return e.Text }
 // Unwrap returns the kind.
 func (e *ChangeError) Unwrap() error { return e.Kind }
 
-// Kinds of changes that cannot be made, for errors.Is.
+// Kinds of a ChangeError, for errors.Is.
 var (
 	ErrImageExists = errors.New("the image is there already")
 	ErrNoImage     = errors.New("no such image")
@@ -58,38 +57,38 @@ func refuse(kind error, format string, args ...any) error {
 	return &ChangeError{text, kind}
 }
 
-// Change is one or more images that leave a gallery and come into it, together or not at all.
+// Change is images to remove from a gallery and to add to it, all together or not at all.
 type Change struct {
 	Removed []string   `json:"removed,omitempty"` // ids
 	Added   []NewImage `json:"added,omitempty"`
 }
 
-// NewImage is an image that comes into a gallery.
+// NewImage is an image to add to a gallery.
 type NewImage struct {
 	ID            string `json:"id"`
-	Width, Height uint32 // of the picture in pixels; 0 where it is not known
+	Width, Height uint32 // of the picture in pixels; 0 if unknown
 }
 
-// changesHead says which files the changes belong to.
+// changesHead identifies the files that the changes belong to.
 type changesHead struct {
 	Rows    int       `json:"rows"`
 	Regions int       `json:"regions"`
 	Dim     int       `json:"dim"`
 	DType   npy.DType `json:"dtype"`
-	Boxes   bool      `json:"boxes"`      // whether images that are added have some
+	Boxes   bool      `json:"boxes"`      // whether added images have boxes
 	IDs     string    `json:"ids_sha256"` // of the ids file, each id with a line feed
 	Begun   int64     `json:"begun"`      // nanoseconds since 1970, so that no other journal has the same head
 }
 
-// fits returns an error where changes belong to other files.
+// fits returns an error if the changes belong to other files.
 func (h changesHead) fits(s *Split) error {
 	n := headOf(s)
 	n.Boxes, n.Begun = h.Boxes, h.Begun
 	if n == h {
 		return nil
 	}
-	return fmt.Errorf("%s: changes of %d images of %d x %d %s that were here before, and %s has %d of %d x %d %s; "+
-		"bring the earlier files back, or remove the file to forget the changes", s.path(changesEnd), h.Rows, h.Regions,
+	return fmt.Errorf("%s: changes of other files, of %d images of %d x %d %s; %s has %d of %d x %d %s; bring the "+
+		"earlier files back, or remove the file to forget the changes", s.path(changesEnd), h.Rows, h.Regions,
 		h.Dim, h.DType.Name(), s.imagePath, n.Rows, n.Regions, n.Dim, n.DType.Name())
 }
 
@@ -105,7 +104,7 @@ func headOf(s *Split) changesHead {
 	return h
 }
 
-// sizes are the bytes of the features and of the boxes of an image that was added.
+// sizes returns the bytes of the features and of the boxes of an added image.
 func (h changesHead) sizes() (features, boxes int64) {
 	features = int64(h.Regions) * int64(h.Dim) * int64(h.DType.Size())
 	if h.Boxes {
@@ -114,7 +113,7 @@ func (h changesHead) sizes() (features, boxes int64) {
 	return features, boxes
 }
 
-// place is where the features of an image are: row from of the feature file, or byte from of the data of a record.
+// place locates the features of an image: row from of the feature file, or byte from of the data of a record.
 type place struct {
 	record int // -1 is the feature file
 	from   int64
@@ -142,7 +141,7 @@ func (c *changes) ReadRow(dst []float32, row int) error {
 	return c.read(dst, row, c.base, 0, size, c.DType)
 }
 
-// read reads a row of the files, or of an image that was added a part of its data.
+// read reads a row of the files, or a part of the data of an added image.
 func (c *changes) read(dst []float32, row int, base RowSource, from, size int64, d npy.DType) error {
 	p := c.places[row]
 	if p.record < 0 {
@@ -174,7 +173,7 @@ func (c *changedBoxes) ReadRow(dst []float32, row int) error {
 type members struct {
 	ids    []string
 	places []place
-	sizes  [][2]uint32 // of those that were added
+	sizes  [][2]uint32 // of added images
 	at     map[string]int
 	gone   map[string]bool // ids that were removed and did not come back
 }
@@ -184,8 +183,8 @@ func membersOf(s *Split) (*members, error) {
 	for i := range s.rows {
 		id := s.ImageID(i)
 		if _, twice := m.at[id]; twice {
-			return nil, fmt.Errorf("%s: image id %q stands there twice; images are added to and removed from a split "+
-				"whose ids differ", s.path("_ids.txt"), id)
+			return nil, fmt.Errorf("%s: image id %q occurs twice; expected different ids: only such a gallery can be "+
+				"amended", s.path("_ids.txt"), id)
 		}
 		m.add(NewImage{ID: id}, place{-1, int64(i)})
 	}
@@ -198,7 +197,7 @@ func (m *members) add(n NewImage, p place) {
 	m.ids, m.places, m.sizes = append(m.ids, n.ID), append(m.places, p), append(m.sizes, [2]uint32{n.Width, n.Height})
 }
 
-// apply makes a change, or returns why it cannot be made.
+// apply makes a change, or returns an error that says why it cannot.
 func (m *members) apply(c Change, record int, size int64) error {
 	for _, id := range c.Removed {
 		i, ok := m.at[id]
@@ -215,7 +214,7 @@ func (m *members) apply(c Change, record int, size int64) error {
 		m.add(n, place{record, int64(i) * size})
 	}
 	if len(m.at) == 0 {
-		return refuse(nil, "no image would be left; a gallery keeps one at least: remove its files instead")
+		return refuse(nil, "no image would be left; a gallery keeps at least one: remove its files instead")
 	}
 	return nil
 }
@@ -223,9 +222,9 @@ func (m *members) apply(c Change, record int, size int64) error {
 // maxID bounds an id in bytes.
 const maxID = 1024
 
-// checkID returns an error where an id is not a line of an ids file.
+// checkID returns an error if an id cannot be a line of an ids file.
 func checkID(id string) error {
-	if id == "" || len(id) > maxID || strings.TrimFunc(id, isBlank) != id {
+	if id == "" || len(id) > maxID || strings.TrimFunc(id, text.IsSpace) != id {
 		return refuse(nil, "image id %.100q: expected 1 to %d bytes without blanks at the ends", id, maxID)
 	}
 	if err := regular.CheckID(id); err != nil {
@@ -279,7 +278,7 @@ func openChanges(s *Split, o *OpenOptions) error {
 	return nil
 }
 
-// install gives a split the images that changes leave.
+// install gives a split its images after the changes.
 func install(s *Split, c *changes, m *members) {
 	var ids strings.Builder
 	var pixels []float32
@@ -317,15 +316,15 @@ func install(s *Split, c *changes, m *members) {
 	}
 }
 
-// changeable returns why the images of a split cannot be changed.
+// changeable returns an error if the images of a split cannot be changed.
 func changeable(s *Split) error {
 	if s.captions != nil {
 		return refuse(nil, "%s: changes of a gallery, but the split has captions (%s); fold the changes into a new "+
 			"folder with `vsetrain data fold` before captions are written", s.path(changesEnd), s.CaptionPath())
 	}
 	if s.repeated {
-		return refuse(nil, "%s: %d rows of %d images; images are added to and removed from a split with a row for "+
-			"each", s.imagePath, s.rows, s.NumImages())
+		return refuse(nil, "%s: %d rows of %d images; only a gallery with one row for each image can be "+
+			"amended", s.imagePath, s.rows, s.NumImages())
 	}
 	return nil
 }
@@ -351,8 +350,7 @@ func FeatureDType(s *Split) (d npy.DType, boxes bool) {
 	return d, BoxesStored(s.dir, s.name)
 }
 
-// Changed returns how many images of a gallery are not in its files, and how many of these it has no more; 0 and 0
-// where nothing has changed.
+// Changed returns how many images were added to the files of a gallery, and how many images of the files were removed.
 func Changed(s *Split) (added, removed int) {
 	c, ok := s.images.(*changes)
 	if !ok {
@@ -364,75 +362,4 @@ func Changed(s *Split) (added, removed int) {
 		}
 	}
 	return added, c.changesHead.Rows - (len(c.places) - added)
-}
-
-// filesOf describes the files of features and boxes, as they were when a split was opened.
-func filesOf(s *Split) (all []fs.FileInfo) {
-	for _, end := range slices.Concat([]string{"_ims.npy", lengthsEnd}, boxNames, sizeNames) {
-		if st, err := os.Stat(s.path(end)); err == nil {
-			all = append(all, st)
-		}
-	}
-	return all
-}
-
-// Unchanged returns for each image of s the image of earlier that has the same id, features and boxes, -1 where there
-// is none. While the files are the same it compares where features are stored, and not the features.
-func Unchanged(earlier, s *Split) ([]int32, error) {
-	same := make([]int32, s.NumImages())
-	from, now := placesOf(earlier), placesOf(s)
-	stored := slices.EqualFunc(earlier.onDisk, s.onDisk, func(a, b fs.FileInfo) bool {
-		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-	}) && sameJournal(earlier, s)
-	other := earlier.regions != s.regions || earlier.dim != s.dim || (earlier.boxes == nil) != (s.boxes == nil)
-	at := make(map[string]int32, len(from))
-	for i, id := range ImageIDs(earlier) {
-		at[id] = int32(i)
-	}
-	a, b := make([]float32, s.regions*s.dim), make([]float32, s.regions*s.dim)
-	for i, id := range ImageIDs(s) {
-		j, ok := at[id]
-		if same[i] = -1; !ok || other || stored && from[j] != now[i] {
-			continue
-		}
-		if !stored {
-			err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i)))
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Equal(a, b) || regionCount(earlier, earlier.RowOf(int(j))) != regionCount(s, s.RowOf(i)) ||
-				!equalBoxes(earlier, s, int(j), i) {
-				continue
-			}
-		}
-		same[i] = j
-	}
-	return same, nil
-}
-
-func equalBoxes(s, t *Split, i, j int) bool {
-	if s.boxes == nil {
-		return true
-	}
-	a, b := make([]float32, 4*s.regions), make([]float32, 4*s.regions)
-	return errors.Join(s.ReadBoxes(a, s.RowOf(i)), t.ReadBoxes(b, t.RowOf(j))) == nil && slices.Equal(a, b)
-}
-
-// placesOf returns where the features of the images are.
-func placesOf(s *Split) []place {
-	if c, ok := s.images.(*changes); ok {
-		return c.places
-	}
-	places := make([]place, s.NumImages())
-	for i := range places {
-		places[i] = place{-1, int64(s.RowOf(i))}
-	}
-	return places
-}
-
-// sameJournal reports whether places in the journals of two splits mean the same; one of them may have none yet.
-func sameJournal(s, t *Split) bool {
-	a, changedA := s.images.(*changes)
-	b, changedB := t.images.(*changes)
-	return !changedA || !changedB || string(a.head) == string(b.head)
 }

@@ -153,7 +153,7 @@ func TestChangesOfOthers(t *testing.T) {
 		want  string
 	}{
 		"other ids": {func() { w.write(t, "test_ids.txt", "a\nb\nc\nd\n") },
-			"changes of 4 images of 3 x 4 float32 that"},
+			"changes of other files, of 4 images of 3 x 4 float32"},
 		"other features": {func() { w.array(t, "test_ims.npy", []int{4, 2, 6}, make([]float32, 48)) },
 			"bring the earlier"},
 		"captions": {func() { w.write(t, "test_caps.txt", strings.Repeat("x\n", 4)) }, "has captions"},
@@ -179,7 +179,7 @@ func TestChangesOfOthers(t *testing.T) {
 	try.Fails(t, Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")
 	w = gallery(t, 2, false)
 	w.write(t, "test_ids.txt", "a\nb\n")
-	w.halves(t, "test_ims.npy", []int{2, 3, 4}, make([]float32, 24))
+	w.typed(t, "test_ims.npy", npy.F16, []int{2, 3, 4}, make([]float32, 24))
 	half := make([]byte, 24)
 	half[1] = 0x3c // 1
 	try.Do(t, Amend(t.Context(), w.dir, "test", Change{Added: added("c")}, func(to io.Writer) error {

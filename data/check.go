@@ -10,8 +10,8 @@ import (
 	"vsetrain/data/text"
 )
 
-// Check examines every file of a data set. What is wrong with the files goes into the report; the error says only
-// that the folder could not be read at all.
+// Check examines every file of a data set. The report lists what is wrong with the files. The error is not nil only if
+// the folder cannot be read.
 func Check(dir string, o CheckOptions) (*Report, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 		return nil
 	}
 	sr := SplitReport{
-		Name: name, Captions: s.n, Dropped: s.DroppedCaptions(), Images: s.NumImages(),
+		Name: name, Captions: s.n, Dropped: s.layout.captions - s.n, Images: s.NumImages(),
 		CaptionsPerImage: s.Groups().Each(), Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
 	}
 	if s.captions != nil {

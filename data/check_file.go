@@ -11,21 +11,20 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// checkFile adds the report of one file. splits are those that could be opened.
+// checkFile adds the report of one file. splits are the splits that could be opened.
 func (r *Report) checkFile(e fs.DirEntry, splits map[string]*Split, o CheckOptions) {
 	kind, split := kindOf(e.Name())
 	f := FileReport{Name: e.Name(), Kind: kind}
 	path := filepath.Join(r.Dir, e.Name())
 	info, err := os.Stat(path) // of the file that a link leads to
-	switch {
-	case err != nil:
+	if err != nil {
 		r.warn(f.Name, "mend or remove the link", "leads nowhere: %v", err)
-		return
-	case info.IsDir():
 		return
 	}
 	f.Bytes = info.Size()
 	switch {
+	case info.IsDir():
+		return
 	case kind == "captions" || kind == "ids" || kind == "semantics" && strings.HasSuffix(path, ".txt"):
 		n, err := countLines(path)
 		f.Lines = n
@@ -41,7 +40,7 @@ func (r *Report) checkFile(e fs.DirEntry, splits map[string]*Split, o CheckOptio
 	r.Files = append(r.Files, f)
 }
 
-// checkArray reads an .npy file: its shape must fit its split, its floating-point elements must be finite.
+// checkArray reads an .npy file. Its shape must fit its split, and its floating-point elements must be finite.
 func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions) {
 	a, err := npy.Open(path)
 	if err != nil {
@@ -50,8 +49,7 @@ func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions
 	}
 	defer a.Close()
 	f.DType, f.Shape = string(a.DType), slices.Clone(a.Shape)
-	switch f.Kind {
-	case "semantics":
+	if f.Kind == "semantics" {
 		if n, known := captionsOfSplit(s); len(a.Shape) != 2 || known && a.Shape[0] != n {
 			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector "+
 				"for each caption", a.Shape, count(n, known))
@@ -69,7 +67,7 @@ func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions
 	if f.Kind == "features" && s != nil && s.images != nil {
 		looks.regions, looks.counts = s.regions, s.counts
 	}
-	st, err := looks.scan(o.SampleRows, o.Workers, progress)
+	st, err := looks.scan(o.SampleRows, progress)
 	if err != nil {
 		r.fail(f.Name, "", "%v", err)
 		return
@@ -109,8 +107,7 @@ func count(n int, known bool) string {
 	return fmt.Sprint(n)
 }
 
-// checkChanges looks at what was added to and removed from a gallery since its files were written: features must be
-// finite.
+// checkChanges examines the images that were added to a gallery. Their features must be finite.
 func (r *Report) checkChanges(sr *SplitReport) {
 	file := sr.Name + changesEnd
 	if _, err := os.Lstat(filepath.Join(r.Dir, file)); missing(err) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// checkBoxes looks at the boxes of a split and the sizes of its pictures, if there are any.
+// checkBoxes examines the boxes of a split and the sizes of its pictures, if there are any.
 func (r *Report) checkBoxes(s *Split) {
 	found := func(names []string) bool {
 		return slices.ContainsFunc(names, func(n string) bool {
@@ -35,8 +35,8 @@ func (r *Report) checkBoxes(s *Split) {
 	}
 	file = filepath.Base(s.boxes.path)
 	if s.boxes.shares {
-		r.warn(file, "nothing to do where that is what they are", "no coordinate of a box is beyond 1: boxes are "+
-			"taken for shares of the width and height of their pictures, not for pixels")
+		r.warn(file, "nothing to do if that is correct", "no coordinate of a box is greater than 1: boxes "+
+			"are taken for shares of the width and height of their pictures, not for pixels")
 	}
 	row := make([]float32, 4*s.regions)
 	var bad []int
@@ -59,7 +59,7 @@ func (r *Report) checkBoxes(s *Split) {
 	}
 }
 
-// checkRepeated looks whether the rows of an image are equal where there are several.
+// checkRepeated checks that several rows of an image are equal.
 func (r *Report) checkRepeated(s *Split, o CheckOptions) {
 	if !s.repeated || o.SampleRows > 0 {
 		return
@@ -81,13 +81,13 @@ func (r *Report) checkRepeated(s *Split, o CheckOptions) {
 		}
 	}
 	if count > 0 {
-		r.warn(s.name+"_ims.npy", "are ids and rows in one order?", "%d rows differ from the row before although both "+
-			"are of one image, the first is row %d (image id %s)", count, first, s.ImageID(first))
+		r.warn(s.name+"_ims.npy", "are ids and rows in the same order?", "%d rows differ from the previous row "+
+			"although both belong to one image, the first is row %d (image id %s)", count, first, s.ImageID(first))
 	}
 }
 
-// checkDependencies looks at the dependency trees of a split, if there are any; words counts the words of each caption
-// in use.
+// checkDependencies examines the dependency trees of a split, if there are any. words is the number of words of each
+// caption in use.
 func (r *Report) checkDependencies(s *Split, words []int) {
 	if err := openWordIDs(s, &OpenOptions{WordIDs: true}); err != nil {
 		r.fail(s.name+wordIDsEnd, "", "%v", err)

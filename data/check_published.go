@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// publishedFeatures are the region features that SCAN's repository publishes, by data set: the rows of the arrays
-// float32 [rows, 36, 2048], with a row for each image or for each of its five captions.
+// publishedFeatures are the data sets of SCAN's repository: the numbers of rows of the arrays float32 [rows, 36, 2048],
+// with a row for each image or for each of its five captions.
 var publishedFeatures = []struct {
 	name string
 	rows map[string][]int // by file
@@ -17,8 +17,8 @@ var publishedFeatures = []struct {
 		"test_ims.npy": {1000, 5000}, "testall_ims.npy": {5000, 25000}}},
 }
 
-// recognise returns the published data sets whose features the files of a folder may be, by name, type and shape alone;
-// empty where one of them does not fit, or there are none.
+// recognise returns the names of the published data sets to which all feature files of a folder may belong, by their
+// names, types and shapes; "" if there is none.
 func recognise(files []FileReport) string {
 	var names []string
 	for _, p := range publishedFeatures {

@@ -2,25 +2,23 @@ package data
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/system/options"
 )
 
-// CheckOptions says what Check looks at. The zero value examines every file wholly.
+// CheckOptions says what Check examines. The zero value examines all rows of all files.
 type CheckOptions struct {
-	PerImage     options.PerSplit // captions of an image that the files must bear out
+	PerImage     options.PerSplit // captions per image that the files must confirm
 	FeatureDType string           // see OpenOptions
 
-	// Vocab is a vocabulary file; "" and "auto" take vocab.json of the folder if there is one.
+	// Vocab is a vocabulary file; "" and "auto" are vocab.json in the folder, if there is one.
 	Vocab string
 
-	// SampleRows examines only about that many rows of each array, spread evenly; 0 examines all.
+	// SampleRows is the approximate number of rows to examine in each array, spread evenly; 0 examines all.
 	SampleRows int
 
-	// Workers is the number of goroutines that scan arrays; 0 is 2.
-	Workers int
-
-	// Progress, if not nil, is called now and then with the rows of a file that have been scanned.
+	// Progress, if not nil, is called from time to time with the number of rows of a file that were scanned.
 	Progress func(file string, done, total int)
 }
 
@@ -30,8 +28,8 @@ type Report struct {
 	Files  []FileReport  `json:"files"`
 	Splits []SplitReport `json:"splits"`
 	Vocab  *VocabReport  `json:"vocab,omitempty"`
-	// Features names the published features that the arrays may be, by name, type and shape (docs/reproduce.md); "" if
-	// they are others.
+	// Features names the published features that fit the arrays by name, type and shape (docs/reproduce.md); "" if none
+	// do.
 	Features string    `json:"published_features,omitempty"`
 	Problems []Problem `json:"problems"`
 }
@@ -55,12 +53,12 @@ type SplitReport struct {
 	Captions         int         `json:"captions"` // in use
 	Dropped          int         `json:"dropped"`  // left out at the end of the file, see OpenOptions.MaxCaptions
 	Images           int         `json:"images"`
-	CaptionsPerImage int         `json:"captions_per_image"` // 0 where images differ, and in a split of images alone
+	CaptionsPerImage int         `json:"captions_per_image"` // 0 if images differ, and in a split without captions
 	FewestCaptions   int         `json:"fewest_captions"`    // of an image
 	MostCaptions     int         `json:"most_captions"`
 	Repeated         bool        `json:"repeated"`          // a feature row per caption rather than per image
 	Added            int         `json:"added,omitempty"`   // images that are not in the feature file
-	Removed          int         `json:"removed,omitempty"` // images of the feature file that the split has no more
+	Removed          int         `json:"removed,omitempty"` // removed images of the feature file
 	Regions          int         `json:"regions"`
 	Dim              int         `json:"dim"`
 	Lengths          LengthStats `json:"lengths"`
@@ -85,7 +83,7 @@ type VocabReport struct {
 	Hash  string `json:"hash"`
 }
 
-// Problem is one thing that is wrong, or looks wrong, and how to mend it.
+// Problem is an error or a warning about a file, and what to do about it.
 type Problem struct {
 	Error  bool   `json:"error"` // false: a warning
 	File   string `json:"file"`
@@ -95,12 +93,7 @@ type Problem struct {
 
 // OK reports whether no problem is an error.
 func (r *Report) OK() bool {
-	for _, p := range r.Problems {
-		if p.Error {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Error })
 }
 
 func (r *Report) fail(file, remedy, what string, args ...any) {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"math"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// ScanStats says what the elements of a floating-point array are like.
+// ScanStats describes the elements of a floating-point array.
 type ScanStats struct {
 	Rows      int     `json:"rows"` // examined
 	Min       float32 `json:"min"`  // of the finite elements
@@ -22,13 +23,13 @@ type ScanStats struct {
 	FirstBad  []int   `json:"first_bad,omitempty"`
 	ZeroRows  int     `json:"zero_rows"` // rows that are all zero
 	FirstZero []int   `json:"first_zero,omitempty"`
-	// PaddedRows are rows of features whose last regions are zeros; where {split}_lengths.npy counts the regions, those
-	// with values after them.
+	// PaddedRows is the number of rows of features whose last regions are zeros. If {split}_lengths.npy counts the
+	// regions, it is the number of rows with values after the counted regions.
 	PaddedRows  int   `json:"padded_rows,omitempty"`
 	FirstPadded []int `json:"first_padded,omitempty"`
 }
 
-// look says what scan reads: rows, and of features how many regions a row has and which of them are counted.
+// look is what scan reads: rows, and for features the number of regions of a row and how many of them are counted.
 type look struct {
 	source  RowSource
 	regions int     // 0 where rows are not features
@@ -38,81 +39,48 @@ type look struct {
 const firstRows = 5 // rows named in a report
 
 // scan reads the rows, or about sample of them, in parallel.
-func (l look) scan(sample, workers int, progress func(done, total int)) (*ScanStats, error) {
-	n := l.source.Rows()
-	step := 1
+func (l look) scan(sample int, progress func(done, total int)) (*ScanStats, error) {
+	n, step := l.source.Rows(), 1
 	if sample > 0 && sample < n {
 		step = (n + sample - 1) / sample
 	}
 	total := (n + step - 1) / step
-	if workers < 1 {
-		workers = 2
-	}
-	parts, errs := make([]part, workers), make([]error, workers)
+	f := &findings{ScanStats: ScanStats{Rows: total, Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}}
+	var errs [2]error // of as many goroutines
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			parts[w], errs[w] = l.rows(step, total, &next, func(done int) {
-				if w == 0 {
-					progress(done, total)
+	for w := range errs {
+		wg.Go(func() {
+			row := make([]float32, l.source.RowLen())
+			for i := int(next.Add(1) - 1); i < total && errs[w] == nil; i = int(next.Add(1) - 1) {
+				if errs[w] = l.source.ReadRow(row, i*step); errs[w] == nil {
+					f.add(l, row, i*step)
 				}
-			})
-		}()
+				if w == 0 && i%64 == 0 {
+					progress(i, total)
+				}
+			}
+		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(errs[:]...); err != nil {
+		return nil, err
 	}
 	progress(total, total)
-	return merge(parts, total, l.source.RowLen()), nil
+	return f.finish(l.source.RowLen()), nil
 }
 
-// part is what one goroutine found.
-type part struct {
-	min, max  float32
-	zeros     int
-	bad, zero []int
-	padded    zeroRegions // where regions are counted, rows with values after them
+// findings are what the goroutines of a scan found so far.
+type findings struct {
+	mu sync.Mutex
+	ScanStats
+	zeros  int
+	padded zeroRegions // where regions are counted, rows with values after them
 }
 
-func (l look) rows(step, total int, next *atomic.Int64, progress func(done int)) (part, error) {
-	p := part{min: float32(math.Inf(1)), max: float32(math.Inf(-1))}
-	row := make([]float32, l.source.RowLen())
-	for {
-		i := int(next.Add(1) - 1)
-		if i >= total {
-			return p, nil
-		}
-		if err := l.source.ReadRow(row, i*step); err != nil {
-			return p, err
-		}
-		if vec.NotFinite(row) >= 0 {
-			p.bad = append(p.bad, i*step)
-		}
-		zeros := p.add(row)
-		if p.zeros += zeros; zeros == len(row) {
-			p.zero = append(p.zero, i*step)
-		} else if l.regions > 1 {
-			if dim := len(row) / l.regions; l.counts == nil {
-				p.padded.add(row, dim, i*step)
-			} else if regionsIn(row, dim) > int(l.counts[i*step]) {
-				p.padded.last = append(p.padded.last, i*step)
-			}
-		}
-		if i%64 == 0 {
-			progress(i)
-		}
-	}
-}
-
-// add takes a row and returns its number of zeros. NaN is neither below nor above anything.
-func (p *part) add(row []float32) (zeros int) {
-	lo, hi := p.min, p.max
+// add takes a row. NaN is neither below nor above anything.
+func (f *findings) add(l look, row []float32, number int) {
+	zeros, lo, hi := 0, float32(math.Inf(1)), float32(math.Inf(-1))
 	for _, v := range row {
 		if v == 0 {
 			zeros++
@@ -124,37 +92,39 @@ func (p *part) add(row []float32) (zeros int) {
 			hi = v
 		}
 	}
-	p.min, p.max = lo, hi
-	return zeros
+	bad := vec.NotFinite(row) >= 0
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Min, f.Max = min(f.Min, lo), max(f.Max, hi)
+	if f.zeros += zeros; bad {
+		f.FirstBad = append(f.FirstBad, number)
+	}
+	switch {
+	case zeros == len(row):
+		f.FirstZero = append(f.FirstZero, number)
+	case l.regions > 1 && l.counts == nil:
+		f.padded.add(row, len(row)/l.regions, number)
+	case l.regions > 1 && regionsIn(row, len(row)/l.regions) > int(l.counts[number]):
+		f.padded.last = append(f.padded.last, number)
+	}
 }
 
-func merge(parts []part, rows, rowLen int) *ScanStats {
-	s := &ScanStats{Rows: rows, Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
-	zeros := 0
-	var padded zeroRegions
-	for _, p := range parts {
-		s.Min, s.Max = min(s.Min, p.min), max(s.Max, p.max)
-		zeros += p.zeros
-		s.BadRows += len(p.bad)
-		s.ZeroRows += len(p.zero)
-		s.FirstBad = append(s.FirstBad, p.bad...)
-		s.FirstZero = append(s.FirstZero, p.zero...)
-		padded.last, padded.between = append(padded.last, p.padded.last...), padded.between+p.padded.between
+func (f *findings) finish(rowLen int) *ScanStats {
+	if f.padded.padding() {
+		f.FirstPadded = f.padded.last
 	}
-	if padded.padding() {
-		s.PaddedRows, s.FirstPadded = len(padded.last), padded.last
+	if f.Min > f.Max { // nothing finite; JSON has no infinity
+		f.Min, f.Max = 0, 0
 	}
-	if s.Min > s.Max { // nothing finite; JSON has no infinity
-		s.Min, s.Max = 0, 0
+	if f.Rows > 0 {
+		f.ZeroShare = float64(f.zeros) / float64(f.Rows*rowLen)
 	}
-	if rows > 0 {
-		s.ZeroShare = float64(zeros) / float64(rows*rowLen)
-	}
-	for _, rows := range []*[]int{&s.FirstBad, &s.FirstZero, &s.FirstPadded} {
+	for rows, n := range map[*[]int]*int{&f.FirstBad: &f.BadRows, &f.FirstZero: &f.ZeroRows,
+		&f.FirstPadded: &f.PaddedRows} {
 		slices.Sort(*rows)
-		*rows = (*rows)[:min(len(*rows), firstRows)]
+		*n, *rows = len(*rows), (*rows)[:min(len(*rows), firstRows)]
 	}
-	return s
+	return &f.ScanStats
 }
 
 // countLines counts the lines of a text file of any size.
@@ -172,13 +142,12 @@ func countLines(path string) (int, error) {
 			n += bytes.Count(buf[:k], []byte{'\n'})
 			last = buf[k-1]
 		}
-		if err == io.EOF {
-			if last != '\n' {
-				n++
-			}
+		switch {
+		case err == io.EOF && last != '\n':
+			return n + 1, nil
+		case err == io.EOF:
 			return n, nil
-		}
-		if err != nil {
+		case err != nil:
 			return n, err
 		}
 	}

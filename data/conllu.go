@@ -14,10 +14,10 @@ import (
 
 // CoNLL-U (universaldependencies.org/format.html): sentences separated by blank lines, a line of ten columns separated
 // by tabs for every word; column 1 is the number of the word, column 7 the number of its head, 0 for the root. Lines
-// that begin with # are comments; words 3-4 (tokens of several words) and 8.1 (empty nodes) are no words of their own.
+// that begin with # are comments; 3-4 (a token of several words) and 8.1 (an empty node) do not count as words.
 //
-// A caption is one sentence. A caption that the parser split is joined: sentences under one "# newdoc" are the caption,
-// with their words numbered on. A file without any "# newdoc" has a sentence for each caption.
+// A caption is one sentence, or all sentences after one "# newdoc", whose words are numbered consecutively. A file
+// without any "# newdoc" has a sentence for each caption.
 
 func isCoNLLU(path string) bool { return strings.EqualFold(filepath.Ext(path), ".conllu") }
 
@@ -32,9 +32,6 @@ func (d *Dependencies) readCoNLLU(r io.Reader) error {
 	}
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("%s: %w", d.path, err)
-	}
-	if err := p.endSentence(); err != nil {
-		return err
 	}
 	return p.endCaption()
 }
@@ -53,8 +50,10 @@ type conllu struct {
 
 func (p *conllu) take(text string, line int) error {
 	switch {
-	case text == "":
+	case text == "" && p.documents:
 		return p.endSentence()
+	case text == "":
+		return p.endCaption()
 	case strings.HasPrefix(text, "#"):
 		if strings.HasPrefix(strings.TrimSpace(text[1:]), "newdoc") {
 			if !p.documents && p.d.Len() > 0 {
@@ -107,32 +106,17 @@ func (p *conllu) endSentence() error {
 	}
 	p.before += len(p.heads)
 	p.heads, p.lines = p.heads[:0], p.lines[:0]
-	if p.documents {
-		return nil
-	}
-	return p.endCaption()
+	return nil
 }
 
 func (p *conllu) endCaption() error {
 	if p.begin == 0 {
 		return nil
 	}
-	if err := p.endSentenceOf(); err != nil {
+	if err := p.endSentence(); err != nil {
 		return err
 	}
 	err := p.d.add(append(p.root, p.edges...), p.begin)
 	p.root, p.edges, p.before, p.begin = p.root[:0], p.edges[:0], 0, 0
-	return err
-}
-
-// endSentenceOf closes a sentence that no blank line ended.
-func (p *conllu) endSentenceOf() error {
-	if len(p.heads) == 0 {
-		return nil
-	}
-	documents := p.documents
-	p.documents = true // endCaption follows
-	err := p.endSentence()
-	p.documents = documents
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// openDependencies reads the dependency file that is asked for.
+// openDependencies reads the dependency file if the options ask for it.
 func openDependencies(s *Split, o *OpenOptions) error {
 	if o.Dependencies == "" || s.captions == nil {
 		return nil
@@ -66,16 +66,13 @@ func (d *Dependencies) Line(caption int) int { return int(d.lines[caption]) }
 
 // add appends a caption that begins at a line.
 func (d *Dependencies) add(pairs []int32, line int) error {
-	if len(d.first) == 0 {
-		d.first = append(d.first, 0)
-	}
 	for i := 0; i < len(pairs); i += 2 {
 		switch gov, dep := pairs[i], pairs[i+1]; {
 		case gov < 0 || dep < 0:
 			return fmt.Errorf("%s:%d: pair [%d,%d]; token numbers are 1 and up, 0 is the root", d.path, line, gov, dep)
 		case i == 0 && gov != 0 && dep != 0:
-			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected that of the root, [0, token]", d.path, line,
-				gov, dep)
+			return fmt.Errorf("%s:%d: the first pair is [%d,%d]; expected the pair of the root, [0, token]", d.path,
+				line, gov, dep)
 		case gov == dep:
 			return fmt.Errorf("%s:%d: token %d depends on itself", d.path, line, gov)
 		}

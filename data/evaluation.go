@@ -9,16 +9,16 @@ import (
 	"vsetrain/data/text"
 )
 
-// Validation and test encode each distinct image once and every caption once: an ImageLoader and a CaptionLoader
-// over the same split. Embeddings belong at Batch.ImageIndices and Batch.Captions, so that the order and the size of
-// the batches change nothing.
+// Validation and test encode each distinct image once and every caption once, with an ImageLoader and a CaptionLoader
+// over the same split. Batch.ImageIndices and Batch.Indices say where the embeddings belong, so the order and size of
+// the batches do not matter.
 
-// NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
-// empty. Of the options it reads Batch, Workers, Prefetch, Fields and Boxes.
+// NewImageLoader returns a loader that delivers each distinct image of the split once, in order. The caption fields of
+// its batches are empty. It uses the options Batch, Workers, Prefetch, Fields and Boxes.
 func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 	if o.Boxes != nil && !o.has(FieldBoxes) {
-		return nil, errors.New("data: boxes that are not those of the image are read by the loader: they cannot stay " +
-			"on a device")
+		return nil, errors.New("data: stored boxes are divided by the loader and need FieldBoxes: they cannot stay " +
+			"in device memory")
 	}
 	if o.Boxes != nil && s.SharedBoxes() && o.Boxes.Batch < 1 {
 		return nil, fmt.Errorf("%s: float32 boxes depend on the batch of the evaluation; expected at least 1, found %d",
@@ -27,16 +27,12 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 	if err := Need(s, true, false); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	images := make([]int32, s.NumImages())
-	for i := range images {
-		images[i] = int32(i)
-	}
-	return newPass(s, nil, images, true, o)
+	return newPass(s, nil, upTo(s.NumImages()), true, o)
 }
 
-// NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
-// unless Unsorted is set. nil is all captions in file order; LengthOrder pads least. Of the options it reads Batch,
-// Workers, Prefetch and Unsorted.
+// NewCaptionLoader returns a loader that delivers the given captions of the split once, without images, sorted by
+// length within each batch. A nil order is all captions in file order; LengthOrder needs the least padding. It uses the
+// options Batch, Workers and Prefetch.
 func NewCaptionLoader(s *Split, v text.Tokenizer, order []int32, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
@@ -45,10 +41,7 @@ func NewCaptionLoader(s *Split, v text.Tokenizer, order []int32, o LoaderOptions
 		return nil, err
 	}
 	if order == nil {
-		order = make([]int32, s.NumCaptions())
-		for i := range order {
-			order[i] = int32(i)
-		}
+		order = upTo(s.NumCaptions())
 	}
 	for _, c := range order {
 		if c < 0 || int(c) >= s.NumCaptions() {
@@ -80,17 +73,16 @@ func newPass(s *Split, v text.Tokenizer, order []int32, images bool, o LoaderOpt
 func LengthOrder(s *Split, v text.Tokenizer) []int32 {
 	c := v.NewEncoder()
 	var to, ids []int32
-	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
-	for i := range order {
+	order, length := upTo(s.NumCaptions()), make([]int, s.NumCaptions())
+	for i := range length {
 		to, ids, _, _ = s.wordsOf(to[:0], c, i)
-		order[i], length[i] = int32(i), len(ids)
+		length[i] = len(ids)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })
 	return order
 }
 
-// CaptionIDs returns the ids of all captions one after the other, and where the ids of each begin, with the number of
-// all at the end.
+// CaptionIDs returns the word ids of all captions, concatenated. The ids of caption c are ids[starts[c]:starts[c+1]].
 func CaptionIDs(s *Split, v text.Tokenizer) (ids, starts []int32, err error) {
 	if err := errors.Join(Need(s, false, true), s.fits(v)); err != nil {
 		return nil, nil, err

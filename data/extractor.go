@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// ExtractorRecord says which model made the features of a split: {split}_extractor.json beside them.
+// ExtractorRecord says which model made the features of a split. It is stored in {split}_extractor.json.
 type ExtractorRecord struct {
 	Model   string `json:"model"`  // path, absolute
 	Hash    string `json:"sha256"` // of model, weights and preprocessing
@@ -26,10 +26,10 @@ const extractorEnd = "_extractor.json"
 // maxRecord bounds that file.
 const maxRecord = 1 << 20
 
-// ExtractorFile is where the record of a split lies.
+// ExtractorFile returns the path of the record of a split.
 func ExtractorFile(dir, split string) string { return filepath.Join(dir, split+extractorEnd) }
 
-// LoadExtractor reads the record of a split; nil is none.
+// LoadExtractor reads the record of a split. It returns nil if there is none.
 func LoadExtractor(dir, split string) (*ExtractorRecord, error) {
 	path := ExtractorFile(dir, split)
 	b, err := regular.ReadFile(path, maxRecord, "the record of an extractor")
@@ -47,8 +47,8 @@ func LoadExtractor(dir, split string) (*ExtractorRecord, error) {
 	return r, nil
 }
 
-// Published names the published features that a folder may hold: those whose training, validation and test arrays all
-// have the name, type and shape of its own. "" is none.
+// Published names the published features that fit the training, validation and test arrays of a folder by type and
+// shape; "" if none do.
 func Published(dir string) string {
 	var files []FileReport
 	for _, name := range []string{"train_ims.npy", "dev_ims.npy", "test_ims.npy"} {

@@ -35,7 +35,7 @@ func openFeatures(s *Split, o *OpenOptions) error {
 // checkFeatures checks shape and type of a feature file.
 func checkFeatures(f *npy.File, dtype string) error {
 	if f.DType == npy.Object {
-		return fmt.Errorf("%s: elements of type object: NumPy stores images of different numbers of regions so; "+
+		return fmt.Errorf("%s: elements of type object: NumPy does this for images with different numbers of regions; "+
 			"expected numbers [rows, regions, features]: cut or pad every image to the same number of regions", f.Path)
 	}
 	if len(f.Shape) != 2 && len(f.Shape) != 3 {
@@ -74,7 +74,7 @@ func checkFeatures(f *npy.File, dtype string) error {
 	return nil
 }
 
-// ReadImage writes the features [R, D] of a row into dst. Features that are not finite are an error.
+// ReadImage writes the features [R, D] of a row to dst. Features that are not finite are an error.
 func (s *Split) ReadImage(dst []float32, row int) error {
 	if err := s.images.ReadRow(dst, row); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Split) ReadImage(dst []float32, row int) error {
 	return nil
 }
 
-// ReadHalves is ReadImage of features in half precision (HalfFeatures), as bits of float16.
+// ReadHalves is ReadImage for features in half precision (HalfFeatures). dst receives the bits of float16.
 func (s *Split) ReadHalves(dst []uint16, row int) error {
 	f, ok := s.images.(*npy.File)
 	if !ok {

@@ -14,9 +14,9 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Fold writes the files of a gallery as its changes leave them into another folder, where no file of the split may be:
-// for programs that read no changes, and to be rid of what was removed. It returns the names of the files. The gallery
-// itself stays as it is.
+// Fold writes the files of a gallery after its changes to another folder, which must not have files of the split. Use
+// it for programs that do not read changes, and to discard removed images. It returns the paths of the files. The
+// gallery itself stays the same.
 func Fold(dir, split, to string) ([]string, error) {
 	boxes := BoxesStored(dir, split)
 	s, err := Open(dir, split, OpenOptions{Partial: true, Boxes: boxes})
@@ -56,12 +56,11 @@ func Fold(dir, split, to string) ([]string, error) {
 	}
 	if s.counts != nil {
 		err := npy.Stage(set, out.path(lengthsEnd), npy.I32, []int{s.rows}, func(w *npy.Writer) error {
-			for _, n := range s.counts {
-				if err := w.WriteInts([]int64{int64(n)}); err != nil {
-					return err
-				}
+			counts := make([]int64, len(s.counts))
+			for i, n := range s.counts {
+				counts[i] = int64(n)
 			}
-			return nil
+			return w.WriteInts(counts)
 		})
 		if err != nil {
 			return nil, err

@@ -6,22 +6,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 )
 
-// FolderError is a data folder that is not there, or that holds the data set in a folder below it.
+// FolderError is the error of a data folder that does not exist, or whose data set is in a subfolder.
 type FolderError struct {
 	Dir, Split string
-	Below      string   // folder that holds the data set; "" where there is no folder Dir
-	Setting    string   // how a person names another folder; "" is data.dir
-	Seen       []string // directories that a relative Dir was looked for in, the working directory first
+	Below      string   // subfolder with the data set; "" if Dir does not exist
+	Setting    string   // setting that names the folder; "" is data.dir
+	Seen       []string // directories in which a relative Dir was looked for, the working directory first
 }
 
 // Error implements error.
 func (e *FolderError) Error() string {
-	setting := e.Setting
-	setting = cmp.Or(setting, "data.dir")
+	setting := cmp.Or(e.Setting, "data.dir")
 	if e.Below != "" {
 		return fmt.Sprintf("%s has no splits, but its folder precomp has; name %s with %s", e.Dir, e.Below, setting)
 	}
@@ -41,7 +39,7 @@ func (e *FolderError) Error() string {
 		setting, or)
 }
 
-// Splits returns the names of the splits in dir: those with captions or features.
+// Splits returns the names of the splits in dir, which have captions or features: train, dev, test and testall first.
 func Splits(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,17 +55,14 @@ func Splits(dir string) ([]string, error) {
 		}
 	}
 	order := map[string]int{"train": 1, "dev": 2, "test": 3, "testall": 4}
-	sort.SliceStable(names, func(i, j int) bool {
-		a, b := order[names[i]], order[names[j]]
-		if a == 0 || b == 0 {
-			return a > b
-		}
-		return a < b
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(cmp.Or(order[a], len(order)+1), cmp.Or(order[b], len(order)+1))
 	})
 	return names, nil
 }
 
-// MissingCaptions is the error of a split without captions in a folder that setting names. flag names splits.
+// MissingCaptions returns the error of a split without captions in a folder that setting names; flag is the flag that
+// names splits.
 func MissingCaptions(dir, split, setting, flag string) error {
 	names, err := Splits(dir)
 	if err != nil || len(names) == 0 {

@@ -9,15 +9,15 @@ import (
 // Groups divides consecutive items among images: image i has the items First(i) to First(i+1)-1. The items are the
 // captions of a split, or the feature rows where each image has several. The zero Groups holds no images.
 type Groups struct {
-	images, each int     // each is the number of items of every image; 0 where it differs
-	first        []int32 // [images+1]; nil where every image has as many
-	image        []int32 // [items] likewise
+	images, each int     // each is the number of items of every image; 0 if images differ
+	first        []int32 // [images+1]; nil if every image has each items
+	image        []int32 // [items] the same
 }
 
-// EqualGroups gives each image k items.
+// EqualGroups gives k items to each image.
 func EqualGroups(images, k int) Groups { return Groups{images: images, each: k} }
 
-// GroupsOf gives image i counts[i] items.
+// GroupsOf gives counts[i] items to image i.
 func GroupsOf(counts []int) Groups {
 	g := Groups{images: len(counts)}
 	if len(counts) > 0 && slices.Min(counts) == slices.Max(counts) {
@@ -40,10 +40,10 @@ func (g Groups) Images() int { return g.images }
 // Items returns the number of items of all images.
 func (g Groups) Items() int { return g.First(g.images) }
 
-// Each returns the number of items of every image, 0 where it differs from image to image.
+// Each returns the number of items of every image; 0 if images differ.
 func (g Groups) Each() int { return g.each }
 
-// First returns the first item of an image, and for the number of images the number of all items.
+// First returns the first item of an image; First(Images()) is the number of all items.
 func (g Groups) First(image int) int {
 	if g.first == nil {
 		return image * g.each
@@ -77,7 +77,7 @@ func (g Groups) Range() (least, most int) {
 	return least, most
 }
 
-// String is the number of items of an image, or the smallest and the largest.
+// String returns the number of items of an image, or "SMALLEST to LARGEST".
 func (g Groups) String() string {
 	if g.each > 0 {
 		return fmt.Sprint(g.each)
@@ -86,7 +86,7 @@ func (g Groups) String() string {
 	return fmt.Sprintf("%d to %d", least, most)
 }
 
-// Part returns the groups of the images from lo up to hi, whose first item becomes item 0.
+// Part returns the groups of images lo to hi-1, whose first item becomes item 0.
 func (g Groups) Part(lo, hi int) Groups {
 	if g.first == nil {
 		return EqualGroups(hi-lo, g.each)
@@ -98,11 +98,10 @@ func (g Groups) Part(lo, hi int) Groups {
 	return GroupsOf(counts)
 }
 
-// atMost returns the images whose items are among the first n, at least one.
+// atMost returns the number of images whose items are all among the first n; at least 1.
 func (g Groups) atMost(n int) int {
-	images := g.images
-	if n < g.Items() {
-		images = max(g.ImageOf(n), 1)
+	if n >= g.Items() {
+		return g.images
 	}
-	return images
+	return max(g.ImageOf(n), 1)
 }

@@ -3,6 +3,8 @@ package data
 import (
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,26 +46,20 @@ func (w *world) writeSplit(t testing.TB, split string) {
 	t.Helper()
 	var caps, ids []string
 	var data []float32
-	rows := 0
-	for i := range w.images {
-		copies := 1
-		if w.repeated {
-			copies = w.k
+	for c := range w.images * w.k {
+		i := c / w.k
+		caps = append(caps, w.caption(c))
+		if !w.repeated && c%w.k > 0 {
+			continue
 		}
-		for range copies {
-			for e := range w.regions * w.dim {
-				data = append(data, w.feature(i, e))
-			}
-			ids = append(ids, fmt.Sprintf("im%d", i))
-			rows++
-		}
-		for j := range w.k {
-			caps = append(caps, w.caption(i*w.k+j))
+		ids = append(ids, fmt.Sprintf("im%d", i))
+		for e := range w.regions * w.dim {
+			data = append(data, w.feature(i, e))
 		}
 	}
 	w.write(t, split+"_caps.txt", strings.Join(caps, "\n")+"\n")
 	w.write(t, split+"_ids.txt", strings.Join(ids, "\n")+"\n")
-	w.array(t, split+"_ims.npy", []int{rows, w.regions, w.dim}, data)
+	w.array(t, split+"_ims.npy", []int{len(ids), w.regions, w.dim}, data)
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -75,19 +71,12 @@ func (w *world) write(t testing.TB, name, content string) {
 
 func (w *world) read(t testing.TB, name string) string {
 	t.Helper()
-	b := try.Get(os.ReadFile(w.path(name)))(t)
-	return string(b)
+	return string(try.Get(os.ReadFile(w.path(name)))(t))
 }
 
 func (w *world) array(t testing.TB, name string, shape []int, data []float32) {
 	t.Helper()
 	try.Do(t, npy.WriteFloat32(w.path(name), shape, data))
-}
-
-// halves is array of float16.
-func (w *world) halves(t testing.TB, name string, shape []int, data []float32) {
-	t.Helper()
-	w.typed(t, name, npy.F16, shape, data)
 }
 
 // typed is array of a type.
@@ -109,6 +98,23 @@ func (w *world) open(t testing.TB, split string, o OpenOptions) *Split {
 	s := try.Get(Open(w.dir, split, o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// batchesOf iterates over the batches of a loader, valid until the next one, and closes it.
+func batchesOf(l *Loader, err error) func(t testing.TB) iter.Seq[*Batch] {
+	return func(t testing.TB) iter.Seq[*Batch] {
+		t.Helper()
+		try.Do(t, err)
+		return func(yield func(*Batch) bool) {
+			defer l.Close()
+			for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
+				if try.Do(t, err); !yield(b) {
+					return
+				}
+				l.Release(b)
+			}
+		}
+	}
 }
 
 // vocab knows the words of the captions.
@@ -133,29 +139,22 @@ func (m matrix) ReadRow(dst []float32, row int) error {
 }
 
 // sizes are the sizes of n pictures, 100 x 90.
-func sizes(n int) (out []float32) {
-	for range n {
-		out = append(out, 100, 90)
-	}
-	return out
-}
+func sizes(n int) []float32 { return slices.Repeat([]float32{100, 90}, n) }
 
-// boxes writes boxes and sizes of split train: region r of row i is at i + r.
+// boxes writes boxes and sizes of split train: region r of image i is at i + r.
 func (w *world) boxes(t testing.TB) { w.boxesOf(t, npy.F32) }
 
 func (w *world) boxesOf(t testing.TB, dtype npy.DType) {
 	t.Helper()
-	rows := w.images
+	each := 1 // rows of an image
 	if w.repeated {
-		rows *= w.k
+		each = w.k
 	}
+	rows := w.images * each
 	var data []float32
 	for i := range rows {
-		if w.repeated {
-			i /= w.k
-		}
 		for r := range w.regions {
-			x := float32(i + r)
+			x := float32(i/each + r)
 			data = append(data, x+1, x+2, x+11, x+22)
 		}
 	}

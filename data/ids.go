@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// openIDs reads the ids of the images, if there are any. Blank lines are told of with the layout.
+// openIDs reads the ids of the images, if there are any.
 func openIDs(s *Split, _ *OpenOptions) (err error) {
 	if s.ids, err = s.lines("_ids.txt", "ids"); s.ids == nil {
 		return err
@@ -24,8 +24,8 @@ func openIDs(s *Split, _ *OpenOptions) (err error) {
 	return nil
 }
 
-// oddIDs says what is odd about the ids of the images of a split, nil where nothing is: an id that two images have, or
-// two ids that differ in the ending of a file name alone, so that a picture is found for both.
+// oddIDs returns an error if two images of a split have the same id, or ids that differ only in a file name extension,
+// so that both find the same picture.
 func oddIDs(s *Split) error {
 	if !named(s) {
 		return nil
@@ -50,7 +50,7 @@ func oddIDs(s *Split) error {
 		s.groups.Images(), first)
 }
 
-// stem is an id without the ending of a file name.
+// stem returns an id without a file name extension.
 func stem(id string) string {
 	if end := filepath.Ext(id); len(end) > 3 && len(end) < 6 {
 		return strings.TrimSuffix(id, end)
@@ -58,7 +58,7 @@ func stem(id string) string {
 	return id
 }
 
-// named reports whether images have ids beside their numbers, from 0 or 1.
+// named reports whether images have ids other than their numbers, from 0 or 1.
 func named(s *Split) bool {
 	for i := 0; s.ids != nil && i < s.groups.Images(); i++ {
 		if n, err := strconv.Atoi(s.ImageID(s.RowOf(i))); err != nil || n != i && n != i+1 {
@@ -68,8 +68,8 @@ func named(s *Split) bool {
 	return false
 }
 
-// SharedImages returns an error that says how many images of split b split a has too, by their ids; nil for none. Ids
-// of b that are the numbers of its own images say nothing.
+// SharedImages returns an error that says how many images of split b are in split a, too, by their ids; nil if there
+// are none. It ignores the ids of b if they are the numbers of its images.
 func SharedImages(a, b *Split) error {
 	if a.ids == nil || !named(b) {
 		return nil

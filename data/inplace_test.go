@@ -1,10 +1,9 @@
 package data
 
 import (
+	"fmt"
 	"slices"
 	"testing"
-
-	"vsetrain/batch"
 )
 
 // What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are the
@@ -23,9 +22,9 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 		t.Fatalf("%d starts, %v", len(starts), err)
 	}
 	o := LoaderOptions{Batch: 4, Seed: 3, Shuffle: true, Epochs: 1}
-	var all []Batch
-	l, err := NewLoader(s, v, o)
-	readAll(t, l, err, func(b *Batch) {
+	say := func(b *Batch) string { return fmt.Sprint(b.Indices, b.Words, b.FeatureRows) }
+	var all []string
+	for b := range batchesOf(NewLoader(s, v, o))(t) {
 		if len(b.Boxes) != b.N*12 || len(b.Semantics) != b.N*2 {
 			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
 		}
@@ -34,33 +33,21 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
 			}
 		}
-		all = append(all, Batch{Images: batch.Images{FeatureRows: slices.Clone(b.FeatureRows)},
-			Captions: batch.Captions{Indices: slices.Clone(b.Indices), Words: cloneWords(b.Words)}})
-	})
+		all = append(all, say(b))
+	}
 	o.Fields = []Field{}
-	l, err = NewLoader(s, v, o)
 	at := 0
-	readAll(t, l, err, func(b *Batch) {
-		want := all[at]
-		at++
+	for b := range batchesOf(NewLoader(s, v, o))(t) {
 		if len(b.Boxes)+len(b.Semantics)+len(b.Features) != 0 || b.SemanticDim != 2 {
 			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics),
 				b.SemanticDim, len(b.Features))
 		}
-		if !slices.Equal(b.Indices, want.Indices) || !slices.EqualFunc(b.Words, want.Words, slices.Equal[[]int32]) ||
-			!slices.Equal(b.FeatureRows, want.FeatureRows) {
-			t.Errorf("batch %d is another", at)
+		if say(b) != all[at] {
+			t.Errorf("batch %d is %s, want %s", at, say(b), all[at])
 		}
-	})
+		at++
+	}
 	if at != len(all) {
 		t.Errorf("%d batches, expected %d", at, len(all))
 	}
-}
-
-// cloneWords copies the ids of captions, which a batch that is released gives to another one.
-func cloneWords(words [][]int32) (out [][]int32) {
-	for _, ids := range words {
-		out = append(out, slices.Clone(ids))
-	}
-	return out
 }

@@ -9,7 +9,7 @@ import (
 // devCaptions is the number of captions of the dev split that the references validate on.
 const devCaptions = 5000
 
-// openLayout finds out how captions, features and ids belong together, and which captions are used.
+// openLayout finds how captions, features and ids belong together, and which captions are used.
 func openLayout(s *Split, o *OpenOptions) (err error) {
 	switch {
 	case o.CaptionsPerImage < 0:
@@ -46,7 +46,7 @@ func (s *Split) limit(most int) {
 	}
 }
 
-// dropped says that captions are left out of a split whose published results do not leave them out too.
+// dropped returns an error if captions are left out of a split, unless its published results leave them out, too.
 func dropped(s *Split, asked int) error {
 	if n := s.layout.captions; s.n == n || asked > 0 && asked != devCaptions || n == 5070 || n == 25000 {
 		return nil // Flickr30K and MS-COCO
@@ -58,13 +58,13 @@ func dropped(s *Split, asked int) error {
 // solveLayout reads from the files of a split how many captions each image has:
 //
 //  1. from the ids, which are equal for the captions of an image;
-//  2. where these do not say, from runs of equal feature rows, with a row per caption;
-//  3. where these do not say either, from the numbers of rows and captions.
+//  2. otherwise from runs of equal feature rows, if there is a row per caption;
+//  3. otherwise from the numbers of rows and captions.
 //
-// Counts differ from image to image only where ids say so. A number that the user gives (want, 0 for none) must agree
-// with what the files say; it decides only where they say nothing. Where two readings fit, neither is taken.
+// Only ids can give images different numbers of captions. A number that the user gives (want, 0 for none) must agree
+// with the files; it decides only if they say nothing. If two readings fit, the split is refused.
 //
-// text is nil without captions, images without features, ids without an ids file; path is the file of the features.
+// text is nil without captions, images nil without features, ids nil without an ids file; path is the feature file.
 func solveLayout(text *lineFile, images RowSource, ids *lineFile, want int, path string) (layout, error) {
 	r := layoutReader{text: text, images: images, ids: ids, want: want, features: path}
 	if text != nil {
@@ -103,12 +103,12 @@ type layoutReader struct {
 	ids      *lineFile
 	want     int
 	features string // file
-	of       string // file of the items: captions, without these feature rows
+	of       string // file of the items: captions, or feature rows if there are none
 	items    int
-	says     string // what the files say of the number of captions
+	says     string // what the files say about the number of captions
 }
 
-// idLines is the number of ids, 0 without a file.
+// idLines returns the number of ids; 0 without a file.
 func (r *layoutReader) idLines() int {
 	if r.ids == nil {
 		return 0
@@ -116,7 +116,7 @@ func (r *layoutReader) idLines() int {
 	return r.ids.len()
 }
 
-// rowPerImage reads a split with other numbers of rows and captions: each row is an image.
+// rowPerImage reads a split whose numbers of rows and captions differ: each row is an image.
 func (r *layoutReader) rowPerImage() error {
 	switch r.idLines() {
 	case 0, r.rows:
@@ -133,14 +133,15 @@ func (r *layoutReader) rowPerImage() error {
 			return fmt.Errorf("%s: %d runs of equal ids, but %s has %d rows; expected a row for each image, or for "+
 				"each of the %d captions", r.ids.path, len(counts), filepath.Base(r.features), r.rows, r.captions)
 		}
-		return r.take(counts)
+		r.take(counts)
+		return nil
 	default:
 		return r.wrongIDs()
 	}
 	if r.captions%r.rows != 0 {
-		return fmt.Errorf("%s and %s: %d captions do not fit %d image rows: expected as many captions for each row, "+
-			"or a row for each caption; where images have different numbers of captions, write the id of its image "+
-			"for each caption into %s", r.text.path, filepath.Base(r.features), r.captions, r.rows, r.idsPath())
+		return fmt.Errorf("%s and %s: %d captions do not fit %d image rows: expected the same number of captions for "+
+			"each row, or a row for each caption; if images have different numbers of captions, write the id of its "+
+			"image for each caption into %s", r.text.path, filepath.Base(r.features), r.captions, r.rows, r.idsPath())
 	}
 	k := r.captions / r.rows
 	runs, err := runsOf(r.images, few)
@@ -160,17 +161,14 @@ func (r *layoutReader) rowPerImage() error {
 func (r *layoutReader) rowPerCaption() error {
 	switch m := r.idLines(); {
 	case m == r.items:
-		counts, err := runsOfIDs(r.ids)
-		if err != nil {
+		if err := r.takeIDs(); err != nil || r.repeated {
 			return err
-		}
-		if r.repeated = len(counts) < r.items; r.repeated {
-			return r.take(counts)
 		}
 		// Ids that all differ are ids of images, or of captions where the rows repeat.
 		runs, err := runsOf(r.images, many)
 		if err == nil && runs.length > 1 && runs.length < r.rows {
-			return r.takeRuns(runs.length)
+			r.takeRuns(runs.length)
+			return nil
 		}
 		r.groups = EqualGroups(r.items, 1)
 		r.says = fmt.Sprintf("%s has a different id for each caption", r.ids.path)
@@ -189,12 +187,13 @@ func (r *layoutReader) rowPerCaption() error {
 			return fmt.Errorf("%s: %d captions are not a multiple of %d captions per image", r.of, r.items, k)
 		}
 	case !runs.clear() && r.want != runs.length:
-		return fmt.Errorf("%s: %d of %d neighbouring rows are equal, the first of them %d and %d, but not as many for "+
-			"each image, so it cannot be told which rows are of one image; write the id of its image for each caption "+
-			"into %s, or set data.captions_per_image to %d where images look alike", r.features, runs.equal,
+		return fmt.Errorf("%s: %d of %d neighbouring rows are equal, the first of them %d and %d, but not the same "+
+			"number for each image, so it is not clear which rows belong to one image; write the id of its image for "+
+			"each caption into %s, or set data.captions_per_image to %d if images look alike", r.features, runs.equal,
 			runs.equal+runs.differ, runs.first, runs.first+1, r.idsPath(), runs.length)
 	case runs.length > 1:
-		return r.takeRuns(runs.length)
+		r.takeRuns(runs.length)
+		return nil
 	}
 	r.groups, r.repeated = EqualGroups(r.items/k, k), k > 1
 	r.says = fmt.Sprintf("%s has a row for each caption, and neighbouring rows differ", r.features)
@@ -227,28 +226,23 @@ func (r *layoutReader) idPerImage() error {
 			"each id, or an id for each row", r.ids.path, m, r.rows, len(counts))
 	}
 	r.repeated = true
-	return r.take(counts)
+	r.take(counts)
+	return nil
 }
 
-// gallery reads a split without captions. Each row is an image, unless ids come in groups of equal ones, or the
-// features do where there are no ids that say otherwise.
+// gallery reads a split without captions. Each row is an image, unless ids come in runs of equal ids or, without ids,
+// rows in runs of equal rows.
 func (r *layoutReader) gallery() error {
 	switch m := r.idLines(); {
 	case m == r.rows:
-		counts, err := runsOfIDs(r.ids)
-		if err != nil {
-			return err
-		}
-		r.repeated = len(counts) < r.rows
-		return r.take(counts)
+		return r.takeIDs()
 	case m > 0:
 		return r.idPerImage()
 	}
 	runs, err := runsOf(r.images, many)
-	if err == nil && runs.length > 1 && runs.length < r.rows {
-		return r.takeRuns(runs.length)
+	if r.groups = EqualGroups(r.rows, 1); err == nil && runs.length > 1 && runs.length < r.rows {
+		r.takeRuns(runs.length)
 	}
-	r.groups = EqualGroups(r.rows, 1)
 	return err
 }
 
@@ -257,11 +251,7 @@ func (r *layoutReader) captionsAlone() error {
 	k := max(r.want, 1)
 	switch m := r.idLines(); {
 	case m == r.items:
-		counts, err := runsOfIDs(r.ids)
-		if err != nil {
-			return err
-		}
-		return r.take(counts)
+		return r.takeIDs()
 	case m > 0 && r.items%m == 0:
 		k = r.items / m
 	case m > 0:
@@ -274,25 +264,33 @@ func (r *layoutReader) captionsAlone() error {
 	return nil
 }
 
+// takeIDs takes runs of equal ids, each of an image, where every item has an id.
+func (r *layoutReader) takeIDs() error {
+	counts, err := runsOfIDs(r.ids)
+	if err == nil {
+		r.repeated = r.images != nil && len(counts) < r.rows
+		r.take(counts)
+	}
+	return err
+}
+
 // take takes the number of captions of each image.
-func (r *layoutReader) take(counts []int) error {
+func (r *layoutReader) take(counts []int) {
 	r.groups = GroupsOf(counts)
 	each := "different numbers of lines for its images"
 	if k := r.groups.Each(); k > 0 {
 		each = fmt.Sprintf("%d equal lines for each image", k)
 	}
 	r.says = fmt.Sprintf("%s has %s", r.ids.path, each)
-	return nil
 }
 
 // takeRuns takes runs of k equal rows, each of an image.
-func (r *layoutReader) takeRuns(k int) error {
+func (r *layoutReader) takeRuns(k int) {
 	r.groups, r.repeated = EqualGroups(r.items/k, k), true
 	r.says = fmt.Sprintf("the rows of %s come in groups of %d equal ones", r.features, k)
-	return nil
 }
 
-// idsPath is where the ids of the split belong.
+// idsPath returns the path of the ids of the split.
 func (r *layoutReader) idsPath() string {
 	return strings.TrimSuffix(r.features, "_ims.npy") + "_ids.txt"
 }

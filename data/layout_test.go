@@ -134,7 +134,8 @@ func TestCaptionsFindTheirImages(t *testing.T) {
 			}
 			for c := range s.NumCaptions() {
 				i := s.ImageOf(c)
-				if at := s.ImageRow(c); !strings.HasSuffix(s.Caption(c), fmt.Sprintf("of image %d", i)) ||
+				if at := s.ImageRow(c); s.HasIDs() != (d.ids != "") || d.ids == "" && s.ImageID(at) != fmt.Sprint(at) ||
+					!strings.HasSuffix(s.Caption(c), fmt.Sprintf("of image %d", i)) ||
 					ofRow[at] != i || ofRow[s.RowOf(i)] != i || d.ids != "" && d.ids != "rows" &&
 					s.ImageID(at) != fmt.Sprintf("im%d.jpg", i) {
 					t.Fatalf("seed %d, %v: caption %q, image %d, row %d of image %d, id %s", seed, d, s.Caption(c), i,

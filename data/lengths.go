@@ -3,11 +3,11 @@ package data
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
-// Images with fewer regions than the array has places are padded: {split}_lengths.npy, whole numbers [rows], says how
-// many regions of a row are there, from the first on. The rest of the row is not looked at. Without the file every
-// place is a region.
+// Images with fewer regions than the array are padded: {split}_lengths.npy, whole numbers [rows], has the number of
+// regions of each row. The rest of the row is ignored. Without the file every image has R regions.
 const lengthsEnd = "_lengths.npy"
 
 // Counted reports whether images have different numbers of regions (Batch.Counts).
@@ -21,7 +21,7 @@ func regionCount(s *Split, row int) int {
 	return int(s.counts[row])
 }
 
-// openLengths reads the numbers of regions, if there is a file of them. It changes nothing where every place is one.
+// openLengths reads the numbers of regions, if there is a file of them.
 func openLengths(s *Split, o *OpenOptions) error {
 	if s.images == nil {
 		return nil
@@ -42,7 +42,6 @@ func openLengths(s *Split, o *OpenOptions) error {
 	if err != nil {
 		return err
 	}
-	padded := false
 	out := make([]int32, len(counts))
 	for row, n := range counts {
 		if n < 1 || n > int64(s.regions) {
@@ -50,16 +49,16 @@ func openLengths(s *Split, o *OpenOptions) error {
 				s.regions, filepath.Base(s.imagePath))
 		}
 		out[row] = int32(n)
-		padded = padded || out[row] < int32(s.regions)
 	}
-	if padded {
+	if slices.Min(out) < int32(s.regions) {
 		s.counts = out
 	}
 	o.warn(func() error { return padding(s) })
 	return nil
 }
 
-// padding says that rows seem to be padded although no file says so: their last regions are zeros. It looks at 64 rows.
+// padding returns an error if rows seem to be padded although no file says so: their last regions are zeros. It
+// examines 64 rows.
 func padding(s *Split) error {
 	if s.counts != nil || s.regions < 2 {
 		return nil
@@ -82,11 +81,11 @@ func padding(s *Split) error {
 
 // zeroRegions counts rows of features with regions of zeros.
 type zeroRegions struct {
-	last    []int // rows that end with one
-	between int   // that have one before another
+	last    []int // rows that end with a region of zeros
+	between int   // number of rows with a region of zeros before another region
 }
 
-// add takes a row [R, dim]. A row of zeros alone says nothing.
+// add takes a row [R, dim]. It ignores a row that is all zeros.
 func (z *zeroRegions) add(row []float32, dim, number int) {
 	n := regionsIn(row, dim)
 	if n > 0 && n*dim < len(row) {
@@ -100,10 +99,10 @@ func (z *zeroRegions) add(row []float32, dim, number int) {
 	}
 }
 
-// padding reports whether regions of zeros are at the ends of rows more often than chance would put them there.
+// padding reports whether regions of zeros are at the ends of rows more often than by chance.
 func (z *zeroRegions) padding() bool { return len(z.last) > 1+2*z.between }
 
-// lengthsRemedy says how padding is told from regions.
+// lengthsRemedy says how to count regions without padding.
 const lengthsRemedy = "if they are padding, `vsetrain data convert --fit` writes how many regions each image has " +
 	"({split}_lengths.npy, docs/data.md)"
 

@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -52,13 +51,8 @@ func TestBatchesBringTheRegionsThatAreThere(t *testing.T) {
 		}
 		numbered := o
 		numbered.Fields = o.Fields[1:]
-		l, n := try.Get(NewLoader(s, vocab(t), o))(t), try.Get(NewLoader(s, vocab(t), numbered))(t)
-		for {
-			b, err := l.Next()
-			if err == io.EOF {
-				break
-			}
-			try.Do(t, err)
+		n := try.Get(NewLoader(s, vocab(t), numbered))(t)
+		for b := range batchesOf(NewLoader(s, vocab(t), o))(t) {
 			rows := try.Get(n.Next())(t)
 			at := 0
 			for i := range b.N {
@@ -84,10 +78,8 @@ func TestBatchesBringTheRegionsThatAreThere(t *testing.T) {
 			if at != len(b.Features) {
 				t.Fatalf("seed %d: %d values, expected %d", seed, len(b.Features), at)
 			}
-			l.Release(b)
 			n.Release(rows)
 		}
-		l.Close()
 		n.Close()
 	}
 }

@@ -1,16 +1,17 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"unicode"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/regular"
 )
 
-// lineFile is a text file in memory with the place of each line, white space at its ends left out.
+// lineFile is a text file in memory with the span of each line, without white space at its ends.
 type lineFile struct {
 	path  string
 	text  string
@@ -19,11 +20,10 @@ type lineFile struct {
 
 type lineSpan struct{ lo, hi uint32 }
 
-// maxLineFile is the size that 32-bit places can address.
+// maxLineFile is the largest size for spans of 32 bits.
 const maxLineFile = 1<<32 - 1
 
-// readLines reads a UTF-8 file of captions, ids or the like, as what calls them. A line feed ends a line; one at the
-// end of the file starts no further line.
+// readLines reads a UTF-8 file of captions, ids or the like; what names them in errors. A line feed ends a line.
 func readLines(path, what string) (*lineFile, error) {
 	s, err := regular.ReadText(path, maxLineFile, what)
 	if err != nil {
@@ -42,9 +42,9 @@ func splitLines(path, s string) *lineFile {
 		line := s[start:end]
 		lo, hi := start, end
 		if len(line) > 0 && !(isPrint(line[0]) && isPrint(line[len(line)-1])) {
-			left := strings.TrimLeftFunc(line, isBlank)
+			left := strings.TrimLeftFunc(line, text.IsSpace)
 			lo = start + len(line) - len(left)
-			hi = lo + len(strings.TrimRightFunc(left, isBlank))
+			hi = lo + len(strings.TrimRightFunc(left, text.IsSpace))
 		}
 		l.spans = append(l.spans, lineSpan{uint32(lo), uint32(hi)})
 		start = end + 1
@@ -55,27 +55,21 @@ func splitLines(path, s string) *lineFile {
 // isPrint reports whether a byte is ASCII that is not a blank.
 func isPrint(b byte) bool { return b > ' ' && b < 0x7f }
 
-// isBlank is the white space that Python's strip removes.
-func isBlank(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
-
 func (l *lineFile) len() int { return len(l.spans) }
 
 func (l *lineFile) line(i int) string { return l.text[l.spans[i].lo:l.spans[i].hi] }
 
-// at names a line of a file.
+// at returns FILE:LINE.
 func at(l *lineFile, i int) string { return fmt.Sprintf("%s:%d", l.path, i+1) }
 
-// empty returns the number of blank lines among the first n and the 1-based number of the first one; nil has none.
+// empty returns the number of blank lines among the first n, and the number of the first one, from 1.
 func (l *lineFile) empty(n int) (count, first int) {
 	if l == nil {
 		return 0, 0
 	}
 	for i, s := range l.spans[:n] {
 		if s.lo == s.hi {
-			if count == 0 {
-				first = i + 1
-			}
-			count++
+			count, first = count+1, cmp.Or(first, i+1)
 		}
 	}
 	return count, first

@@ -20,31 +20,28 @@ type LoaderOptions struct {
 	Seed     uint64 // of the permutations
 	Shuffle  bool   // a new permutation each epoch; else file order
 	DropLast bool   // leave out the incomplete batch at the end of an epoch
-	Epochs   int    // end after this epoch (counted from 0); 0 never ends
-	Captions int    // train on the first that many captions only; 0 is all
+	Epochs   int    // number of epochs, those before StartEpoch included; 0 never ends
+	Captions int    // number of captions to train on, from the first; 0 is all
 
-	Repeat int // deliver the first that many batches of epoch 0 again and again (Sampler.Repeat); 0 is all batches
+	Repeat int // number of batches of epoch 0 to repeat (Sampler.Repeat); 0 is all batches
 
 	StartEpoch, StartIter int // position of the first batch
 
-	// Rank, of that many Ranks, brings the images of one rank alone (Batch); 0 ranks are one.
+	// Rank is the rank whose images a batch has, from 0 to Ranks-1 (Batch); 0 ranks are one.
 	Rank, Ranks int
 
-	Unsorted bool // keep the sampling order instead of sorting by caption length
-
-	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the
-	// split has them; an empty list is nothing: what stays on a device need not be read.
+	// Fields are the fields of the batches besides words and indices. nil is FieldFeatures, FieldBoxes and
+	// FieldSemantics, if the split has them. Leave out what is in device memory: it need not be read.
 	Fields []Field
 	// Boxes are the boxes of image batches; nil is the images' own, divided once.
 	Boxes *StoredBoxes
 
-	// Stages are the memory of the features of batches, Prefetch+1 of them, with room for Batch·R·D values each, of
-	// float16 where the split has such features; none is memory of the loader's own. Loaders of training batches alone
-	// read them.
+	// Stages are memory for the features of batches: Prefetch+1 stages of Batch·R·D values each, float16 if the
+	// features are. Without stages the loader allocates memory. Only loaders of training batches use them.
 	Stages []batch.Stage
 
 	Workers  int // goroutines that assemble batches; 0 is 2
-	Prefetch int // batches assembled ahead of the oldest that is not released; 0 is Workers+1
+	Prefetch int // batches assembled ahead of the oldest batch that is not released; 0 is Workers+1
 }
 
 func (o *LoaderOptions) setDefaults() error {
@@ -64,7 +61,7 @@ func (o *LoaderOptions) setDefaults() error {
 	return nil
 }
 
-// checkStages reports the first stage that has no room for a batch of a split.
+// checkStages returns an error for the first stage without room for a batch.
 func (o *LoaderOptions) checkStages(s *Split) error {
 	want := o.Batch * s.regions * s.dim
 	for _, x := range o.Stages {
@@ -80,7 +77,7 @@ func (o *LoaderOptions) checkStages(s *Split) error {
 	return nil
 }
 
-// Field is a part of a batch that a loader reads or makes.
+// Field is a part of a batch that a loader reads or computes.
 type Field string
 
 // The fields. Augmentation and DecayedBoxes belong to training batches.
@@ -88,15 +85,16 @@ const (
 	FieldFeatures  Field = "features"  // Batch.Images
 	FieldBoxes     Field = "boxes"     // Batch.Boxes
 	FieldSemantics Field = "semantics" // Batch.Semantics
-	// FieldAugmentation drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew
-	// each epoch (VSE-infinity): Batch.RegionCounts, and without FieldFeatures Batch.RegionRows. See text.Encoder.
+	// FieldAugmentation drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, with
+	// new draws each epoch (VSE-infinity). It sets Batch.Counts, and without FieldFeatures Batch.RegionRows. See
+	// text.AugmentIDs.
 	FieldAugmentation Field = "augmentation"
-	// FieldDecayedBoxes are boxes that are divided by the size of the picture once more at every use of the image since
-	// the beginning of training, as GSMN's loader does (quirk Q9), in place of FieldBoxes.
+	// FieldDecayedBoxes, in place of FieldBoxes, are boxes that every use of the image since the beginning of training
+	// divided by the size of the picture, as in GSMN's loader (quirk Q9).
 	FieldDecayedBoxes Field = "decayed boxes"
 )
 
-// has reports whether the batches bring a field.
+// has reports whether the batches have a field.
 func (o *LoaderOptions) has(f Field) bool {
 	if o.Fields == nil {
 		return f == FieldFeatures || f == FieldBoxes || f == FieldSemantics
@@ -112,8 +110,8 @@ type Loader struct {
 	batches int // per epoch
 	items   func(epoch, iter int) []int32
 	sampler *Sampler // nil for passes over a split
-	images  bool     // deliver what belongs to images
-	end     int      // first position that is not delivered; -1 never
+	images  bool     // deliver the fields of images
+	end     int      // first position that is not delivered; -1 if there is no end
 
 	mu   sync.Mutex
 	next int // position that a worker takes next; position = epoch*batches + iter
@@ -126,20 +124,9 @@ type Loader struct {
 	at     int // position that Next delivers next
 	held   int // batches delivered and not released
 	failed error
-	stats  LoaderStats
 }
 
-// LoaderStats counts what a loader has delivered.
-type LoaderStats struct {
-	Batches     int
-	Captions    int
-	Words       int // without <start> and <end>
-	Unknown     int // words that the vocabulary lacks
-	UnknownOnly int // captions without any known word; they train as <start> <unk>... <end>
-	Wait        time.Duration
-}
-
-// NewLoader delivers training batches: captions in sampler order, each with its image and semantic vector.
+// NewLoader returns a loader of training batches: captions in sampler order, each with its image and semantic vector.
 func NewLoader(s *Split, v text.Tokenizer, o LoaderOptions) (*Loader, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -154,14 +141,10 @@ func NewLoader(s *Split, v text.Tokenizer, o LoaderOptions) (*Loader, error) {
 		return nil, fmt.Errorf("data: %s: stored word ids cannot be augmented; augmentation draws from the words of "+
 			"the captions", s.words.path)
 	}
-	n := s.NumCaptions()
-	if o.Captions < 0 || o.Captions > n {
-		return nil, fmt.Errorf("data: the first %d captions of %d", o.Captions, n)
+	if o.Captions < 0 || o.Captions > s.NumCaptions() {
+		return nil, fmt.Errorf("data: the first %d captions of %d", o.Captions, s.NumCaptions())
 	}
-	if o.Captions > 0 {
-		n = o.Captions
-	}
-	sampler, err := NewSampler(n, o.Batch, o.Seed, o.Shuffle, o.DropLast)
+	sampler, err := NewSampler(cmp.Or(o.Captions, s.NumCaptions()), o.Batch, o.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -175,7 +158,7 @@ func NewLoader(s *Split, v text.Tokenizer, o LoaderOptions) (*Loader, error) {
 	}
 	if least := sampler.smallest(); o.Ranks > least {
 		return nil, fmt.Errorf("data: a batch has %d pairs, fewer than the %d ranks; expected one for each: choose a "+
-			"larger train.batch, leave the last batch of an epoch out with train.drop_last, or start fewer ranks",
+			"larger train.batch, drop the last batch of an epoch with train.drop_last, or start fewer ranks",
 			least, o.Ranks)
 	}
 	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch,
@@ -187,8 +170,8 @@ func NewLoader(s *Split, v text.Tokenizer, o LoaderOptions) (*Loader, error) {
 func (l *Loader) start() (*Loader, error) {
 	o := &l.opts
 	if o.StartIter > l.batches {
-		return nil, fmt.Errorf("data: iteration %d of an epoch of %d batches; the data set or the batch size is "+
-			"another than at the start of the run", o.StartIter, l.batches)
+		return nil, fmt.Errorf("data: iteration %d of an epoch of %d batches; the data set or the batch size has "+
+			"changed since the start of the run", o.StartIter, l.batches)
 	}
 	l.at = o.StartEpoch*l.batches + o.StartIter
 	l.next, l.end = l.at, -1
@@ -207,16 +190,14 @@ func (l *Loader) start() (*Loader, error) {
 		l.free <- b
 	}
 	for range o.Workers {
-		l.done.Add(1)
-		go l.work()
+		l.done.Go(l.work)
 	}
 	return l, nil
 }
 
-// work assembles one batch after another. A position is taken only with a buffer in hand, so the positions that
-// are taken and not yet delivered never exceed the ring.
+// work assembles one batch after another. It takes a position only after a buffer, so the positions that are taken and
+// not yet delivered never exceed the ring.
 func (l *Loader) work() {
-	defer l.done.Done()
 	var w worker
 	if l.vocab != nil {
 		w.encoder = l.vocab.NewEncoder()
@@ -248,11 +229,8 @@ func (l *Loader) work() {
 // BatchesPerEpoch returns the number of iterations of an epoch.
 func (l *Loader) BatchesPerEpoch() int { return l.batches }
 
-// Position returns the position of the batch that Next delivers next.
-func (l *Loader) Position() (epoch, iter int) { return l.at / l.batches, l.at % l.batches }
-
-// Next returns the next batch, io.EOF after the last one. The batch must be released before Prefetch+1 further ones are
-// asked for. Next records in the batch how long it waited.
+// Next returns the next batch, or io.EOF after the last one. At most Prefetch+1 batches may be unreleased at a time.
+// Batch.Wait is how long Next waited.
 func (l *Loader) Next() (*Batch, error) {
 	if l.failed != nil {
 		return nil, l.failed
@@ -277,33 +255,19 @@ func (l *Loader) Next() (*Batch, error) {
 		}
 		wait = time.Since(began)
 	}
-	if b.err != nil {
-		l.failed = b.err
-		return nil, l.failed
+	if l.failed = b.err; b.err != nil {
+		return nil, b.err
 	}
 	b.Wait = wait
 	l.at++
 	l.held++
-	l.stats.add(b)
 	return b, nil
 }
 
-// Release hands a batch back for reuse.
+// Release returns a batch to the loader for reuse.
 func (l *Loader) Release(b *Batch) {
 	l.held--
 	l.free <- b
-}
-
-// Stats returns what has been delivered so far.
-func (l *Loader) Stats() LoaderStats { return l.stats }
-
-func (s *LoaderStats) add(b *Batch) {
-	s.Batches++
-	s.Captions += len(b.Indices)
-	s.Words += b.words
-	s.Unknown += b.unknown
-	s.UnknownOnly += b.unknownOnly
-	s.Wait += b.Wait
 }
 
 // Close stops the workers and waits for them. The split stays open.

@@ -13,24 +13,24 @@ import (
 	"vsetrain/internal/files/safetensors"
 )
 
-// Mined are the hardest negatives of a training split under one checkpoint or score matrix, the hardest first.
+// Mined holds the hardest negatives of a training split under one checkpoint or score matrix, hardest first.
 type Mined struct {
 	MinedHeader
-	Images   MinedLists // of every caption, images
-	Captions MinedLists // of every image, captions
+	Images   MinedLists // images for every caption
+	Captions MinedLists // captions for every image
 }
 
-// MinedHeader says what negatives were mined of, and how.
+// MinedHeader says from what negatives were mined, and how.
 type MinedHeader struct {
 	Source     string  `json:"source"`        // name of the checkpoint or the score matrix
 	SHA256     string  `json:"source_sha256"` // of its file
-	K          int     `json:"k"`             // negatives of each caption and image, at most
-	Rho        float64 `json:"rho"`           // of the relative margin, 0 none
+	K          int     `json:"k"`             // most negatives of a caption or image
+	Rho        float64 `json:"rho"`           // of the relative margin; 0 is none
 	Digest     string  `json:"captions_sha256"`
-	NoiseIndex string  `json:"noise_index_sha256,omitempty"` // by which captions have their images; "" every its own
+	NoiseIndex string  `json:"noise_index_sha256,omitempty"` // index of the images of captions; "" if each has its own
 }
 
-// MinedLists has k entries for each query: numbers of its negatives, -1 after the last, and their scores.
+// MinedLists has k entries for each query: the indices of its negatives, -1 after the last, and their scores.
 type MinedLists struct {
 	Items  []int32
 	Scores []float32
@@ -45,10 +45,10 @@ func (l *MinedLists) Of(query, k int) []int32 {
 	return items
 }
 
-// minedKey is the header in the metadata of the file.
+// minedKey is the key of the header in the metadata of the file.
 const minedKey = "vsetrain.mined"
 
-// tensors returns the lists by the names that they have in the file.
+// tensors returns the lists by their names in the file.
 func (m *Mined) tensors() map[string]*MinedLists {
 	return map[string]*MinedLists{"images_of_captions": &m.Images, "captions_of_images": &m.Captions}
 }
@@ -73,8 +73,8 @@ func WriteMined(path string, m *Mined) error {
 	})
 }
 
-// readMined reads what WriteMined wrote and checks it against a split, with the noise index that its captions follow,
-// nil where each has its own image. It also returns the SHA-256 of the file.
+// readMined reads what WriteMined wrote, and checks it against a split and the noise index of its captions, nil if each
+// has its own image. It also returns the SHA-256 of the file.
 func readMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum string, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func readMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum st
 	return m, sum, err
 }
 
-// AttachMined has training batches hold captions together with their mined negatives (Mined.together). It returns the
+// AttachMined puts captions and their mined negatives into the same training batches (Mined.together). It returns the
 // SHA-256 of the file.
 func AttachMined(s *Split, path string, noise *runfs.NoiseIndex) (sum string, err error) {
 	m, sum, err := readMined(path, s, noise)
@@ -139,10 +139,9 @@ func AttachMined(s *Split, path string, noise *runfs.NoiseIndex) (sum string, er
 	return sum, nil
 }
 
-// together orders the captions of an epoch anew so that as many mined negatives as there is room for stand in the batch
-// of their anchor. The anchors keep the order that they have. After an anchor come, by turns, the next of its mined
-// images, with the one of its captions that stands first, and the next of the captions that were mined for its own
-// image; a caption that has been taken is left out. Every caption comes once.
+// together reorders the captions of an epoch so that the batch of an anchor has its mined negatives, up to the batch
+// size. Anchors keep their order. After an anchor come in turn the first remaining caption of its next mined image, and
+// the next caption mined for its own image. Every caption occurs once.
 func (m *Mined) together(s *Split, order []int32, batch int) []int32 {
 	place := make([]int32, s.n) // in the order; none for what is taken, and what is not trained on
 	const none = math.MaxInt32

@@ -13,36 +13,23 @@ import (
 	"vsetrain/internal/files/runfs"
 )
 
-// A noise index says which image each caption is given, so that some captions are wrong. The field has files of two
-// shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), and the image of every image's captions
-// (DECL, RCL), by which all captions of an image are wrong together. NoisyCaptions and NoisyImages make them as the
-// repositories do, with the generator that numpy.random.seed seeds; of n entries, floor(ratio·n) exchange their images
-// at random, so that some come back to their own.
+// A noise index assigns an image to each caption, so that some captions are wrong. Published files have one of two
+// shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), or the image of every image's captions
+// (DECL, RCL), with which all captions of an image are wrong together. NoisyCaptions makes them as the repositories do,
+// with the generator that numpy.random.seed seeds: of n entries, floor(ratio·n) exchange their images at random, and
+// some get their own image back.
 
 // NoisyCaptions returns the image of every caption (XLearning-SCU/2021-NeurIPS-NCR, data.py). BiCro's published files
-// of Flickr30K are made for 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34.
+// of Flickr30K are made for 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34. With one
+// item for each image, the index has the image that the captions of every image are given (penghu-cs/RCL, data.py).
 func NoisyCaptions(g Groups, ratio float64, seed uint32) []int64 {
 	index := make([]int64, g.Items())
 	for c := range index {
 		index[c] = int64(g.ImageOf(c))
 	}
-	exchange(index, ratio, seed)
-	return index
-}
-
-// NoisyImages returns the image that the captions of every image are given (penghu-cs/RCL, data.py).
-func NoisyImages(images int, ratio float64, seed uint32) []int64 {
-	return NoisyCaptions(EqualGroups(images, 1), ratio, seed)
-}
-
-// exchange shuffles the values at a random choice of floor(ratio·n) places.
-func exchange(index []int64, ratio float64, seed uint32) {
 	m := prng.NewMT19937()
 	m.Seed(uint64(seed))
-	places := make([]int64, len(index))
-	for i := range places {
-		places[i] = int64(i)
-	}
+	places := upTo(len(index))
 	shuffle(m, places)
 	places = places[:int(ratio*float64(len(index)))]
 	values := make([]int64, len(places))
@@ -53,10 +40,11 @@ func exchange(index []int64, ratio float64, seed uint32) {
 	for i, p := range places {
 		index[p] = values[i]
 	}
+	return index
 }
 
-// NoisyPairs returns the image of every caption of a split by a noise index of either shape, and how many captions are
-// given another image than their own.
+// NoisyPairs returns the image of every caption of a split for a noise index of either shape, and how many captions do
+// not have their own image.
 func NoisyPairs(index []int64, g Groups) (images []int64, wrong int, err error) {
 	n, captions := g.Images(), g.Items()
 	if len(index) != n && len(index) != captions {
@@ -81,9 +69,9 @@ func NoisyPairs(index []int64, g Groups) (images []int64, wrong int, err error) 
 	return images, wrong, nil
 }
 
-// AttachNoise gives the captions of a split the images that a noise index says, of either shape: from then on ImageOf,
-// ImageRow and the batches follow it. An entry is the number of an image, as Split.ImageOf counts, which is how NCR
-// pairs (XLearning-SCU/2021-NeurIPS-NCR, data.py, PrecompDataset). It returns what a run records of the index.
+// AttachNoise gives the captions of a split the images of a noise index, of either shape: ImageOf, ImageRow and the
+// batches follow it. An entry is the index of an image, as in NCR (XLearning-SCU/2021-NeurIPS-NCR, data.py,
+// PrecompDataset). It returns the record of the index for the run.
 func AttachNoise(s *Split, path string) (*runfs.NoiseIndex, error) {
 	index, sum, err := readNoise(path)
 	if missing(err) {
@@ -113,7 +101,7 @@ func AttachNoise(s *Split, path string) (*runfs.NoiseIndex, error) {
 	return record, nil
 }
 
-// WriteNoise writes a noise index as the field has it: int64 [captions] or [images].
+// WriteNoise writes a noise index as an int64 array [captions] or [images].
 func WriteNoise(path string, index []int64) error {
 	w, err := npy.Create(path, npy.I64, []int{len(index)})
 	if err != nil {
@@ -150,7 +138,7 @@ func readNoise(path string) (index []int64, sum string, err error) {
 }
 
 // shuffle is numpy.random.shuffle with the generator that numpy.random.seed seeds.
-func shuffle(m *prng.MT19937, x []int64) {
+func shuffle[T any](m *prng.MT19937, x []T) {
 	for i := len(x) - 1; i > 0; i-- {
 		mask := uint32(1)
 		for mask < uint32(i) {

@@ -9,17 +9,17 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// reader is the reader of one part of a split.
+// reader reads one part of a split.
 type reader struct {
 	kind string
 	ends []string // of the names of its files, after the name of the split
 
-	// open reads what the options ask for into the split and checks it against what was read before. nil is read with
-	// another part.
+	// open reads the part into the split if the options ask for it, and checks it against the parts before it. nil is a
+	// part that another reader reads.
 	open func(*Split, *OpenOptions) error
 }
 
-// items are what the layout follows from, each read by itself. extras belong to the items and are read in this order.
+// The layout follows from items, which are read independently. extras belong to the items and are read in this order.
 var items, extras = []reader{
 	{"captions", []string{"_caps.txt"}, openCaptions},
 	{"features", []string{"_ims.npy"}, openFeatures},
@@ -54,8 +54,8 @@ func kindOf(name string) (kind, split string) {
 	return "other", ""
 }
 
-// Open opens a split of the data set in dir: captions are read, features mapped, ids read if there are any, and
-// all of them checked against each other. Features are checked for NaN and infinity when they are first read.
+// Open opens a split of the data set in dir. It reads captions and ids, maps features, and checks them against each
+// other. Features are checked for NaN and infinity when they are first read.
 func Open(dir, split string, o OpenOptions) (*Split, error) {
 	s := &Split{name: split, dir: dir}
 	if err := s.open(&o); err != nil {

@@ -2,16 +2,16 @@ package data
 
 import "vsetrain/internal/system/options"
 
-// Options says where a data set lies and how its files are read (layout: README, "Data").
+// Options says where a data set is and how to read its files (layout: README, "Data").
 type Options struct {
-	// Dir holds {split}_caps.txt, {split}_ims.npy and {split}_ids.txt. Empty is accepted here and refused by
-	// the commands that read data.
+	// Dir holds {split}_caps.txt, {split}_ims.npy and {split}_ids.txt. Validate accepts "", but commands that read data
+	// refuse it.
 	Dir string `yaml:"dir" doc:"folder of the data set: {train,dev,test}_caps.txt, _ims.npy, _ids.txt"`
 
-	// CaptionsPerImage must agree with what the files say (solveLayout).
+	// CaptionsPerImage must agree with the files (solveLayout).
 	CaptionsPerImage options.PerSplit `yaml:"captions_per_image" doc:"captions per image, checked against the files; auto reads it from them"`
 
-	// DevCaptions is OpenOptions.DevCaptions.
+	// DevCaptions is OpenOptions.MaxCaptions of the dev split, with 0 for all.
 	DevCaptions int `yaml:"dev_captions" min:"0" doc:"use only the first N captions of the dev split; 0 uses all"`
 
 	// Vocab is a SCAN JSON or Python pickle vocabulary, or "auto": vocab.json in Dir.
@@ -31,12 +31,12 @@ type Options struct {
 	Mined string `yaml:"mined" doc:"file from vsetrain mine, whose negatives join the batches of their anchors; empty only shuffles"`
 }
 
-// DefaultOptions returns the options of a data set in the usual layout; only Dir is left to name.
+// DefaultOptions returns the options of a data set in the usual layout, without Dir.
 func DefaultOptions() Options {
 	return Options{CaptionsPerImage: "auto", DevCaptions: 5000, Vocab: "auto", FeatureDType: "auto", Semantics: "auto"}
 }
 
-// Validate returns an *options.Error for the first option that cannot be used.
+// Validate returns an *options.Error for the first invalid option.
 func (o *Options) Validate() error {
 	if err := options.Check(o); err != nil {
 		return err
@@ -50,48 +50,48 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// OpenOptions says how Open reads a split. The zero value reads what the files hold and refuses what does not
-// fit together.
+// OpenOptions says how Open reads a split. The zero value reads captions, features and ids.
 type OpenOptions struct {
-	// CaptionsPerImage is k; 0 derives it from the files (see Split.CaptionsPerImage).
+	// CaptionsPerImage is k; 0 derives it from the files.
 	CaptionsPerImage int
 
-	// FeatureDType insists on "f32" or "f16" features; "" and "auto" accept both.
+	// FeatureDType is the required type of features, "f32" or "f16"; "" and "auto" accept both.
 	FeatureDType string
 
 	// Semantics names an .npy matrix [captions, k] of semantic vectors; "" reads none.
 	Semantics string
 
-	// MaxCaptions keeps the first that many captions, rounded down to whole images. 0 is the field's rule: 5,000 for
-	// the dev split (Flickr30K has 5,070, of which every published result uses the first 5,000), all for others. A
-	// negative number keeps all.
+	// MaxCaptions is the number of captions to use, from the first, rounded down to whole images. 0 uses 5,000 of the
+	// dev split (Flickr30K has 5,070, but published results use the first 5,000) and all of other splits. A negative
+	// number uses all.
 	MaxCaptions int
 
-	// Boxes reads where the regions are (see ReadBoxes).
+	// Boxes reads the boxes of the regions (ReadBoxes).
 	Boxes bool
 
-	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need"
-	// insists on them.
+	// Dependencies reads the dependency trees of the captions: "" reads none, "check" reads them if there are any, and
+	// "need" requires them.
 	Dependencies string
 
-	// WordIDs takes {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
+	// WordIDs uses {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
 	WordIDs bool
 
-	// Partial accepts a split of images alone, a gallery, with its changes, or of captions alone. Training and
-	// evaluation need both, and look at no changes.
+	// Partial accepts a split with only images, a gallery, together with its changes, or with only captions. Training
+	// and evaluation need both, and ignore changes.
 	Partial bool
 
-	// Original leaves out what was added and removed since the files of a gallery were written.
+	// Original ignores the changes of a gallery.
 	Original bool
 
-	// Warn is told of files that fit the manifest of the data set in all but their time; nil is nobody.
+	// Warn, if not nil, receives warnings: files whose time differs from the manifest, ids that repeat, captions left
+	// out, and zeros that look like padding.
 	Warn func(error)
 
-	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
+	// AllowEmpty accepts empty captions, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
 
-// warn tells what a check finds, if somebody wants to know.
+// warn passes the error of a check to Warn.
 func (o *OpenOptions) warn(check func() error) {
 	if o.Warn != nil {
 		if err := check(); err != nil {

@@ -1,6 +1,6 @@
 package data
 
-// RowSource is a matrix that is read row by row: a memory-mapped .npy file, or any stand-in.
+// RowSource is a matrix that is read row by row, such as a memory-mapped .npy file.
 type RowSource interface {
 	Rows() int
 	RowLen() int

@@ -3,10 +3,12 @@ package data
 import (
 	"fmt"
 	"slices"
+
+	"vsetrain/internal/files/npy"
 )
 
-// runsOfIDs returns how many consecutive lines each id has. An id that comes back later is an error: the captions of an
-// image follow each other.
+// runsOfIDs returns the number of consecutive lines of each id. An id that occurs again later is an error: the captions
+// of an image are consecutive.
 func runsOfIDs(ids *lineFile) ([]int, error) {
 	var counts []int
 	seen := map[string]int{}
@@ -28,26 +30,26 @@ func runsOfIDs(ids *lineFile) ([]int, error) {
 
 // rowRuns says which neighbouring rows are equal.
 type rowRuns struct {
-	length        int // the longest that runs of equal rows may all have: a divisor of where they begin
-	equal, differ int // neighbours that were compared; neighbours of zeros alone count as neither
-	twins         int // of the equal ones those between two runs of that length
-	first         int // of the equal ones
+	length        int // the greatest length that all runs may have: a common divisor of where they begin
+	equal, differ int // compared neighbours; neighbours that are all zeros count as neither
+	twins         int // equal neighbours between two runs of that length
+	first         int // of the equal neighbours
 }
 
-// clear reports whether all runs have one length, give or take images that look alike. Rows that are all equal are not.
+// clear reports whether all runs have the same length, apart from a few images that look alike. It is false if all rows
+// are equal.
 func (r rowRuns) clear() bool { return alike*r.twins <= r.differ && (r.differ > 0 || r.equal == 0) }
 
-// alike is the share of images, one in N, up to which neighbours with equal features are taken for images that look
-// alike.
+// alike is the share of images, one in alike, that may have the features of their neighbour.
 const alike = 20
 
-// How many neighbouring rows are compared, in bytes of float32: all of a small file, of a large one windows of 32.
+// How many neighbouring rows are compared, in bytes of float32: all of a small file, windows of 32 of a large one.
 const (
 	few  = 4 << 20
 	many = 64 << 20
 )
 
-// runsOf compares neighbouring rows of features, about that many bytes of them.
+// runsOf compares neighbouring rows of features, about the given number of bytes.
 func runsOf(images RowSource, bytes int) (rowRuns, error) {
 	last := images.Rows() - 1
 	r := rowRuns{length: images.Rows()}
@@ -87,7 +89,7 @@ func runsOf(images RowSource, bytes int) (rowRuns, error) {
 	return r, nil
 }
 
-// countRuns returns how many consecutive rows are equal, of all rows.
+// countRuns returns the lengths of all runs of equal rows.
 func countRuns(images RowSource) (counts []int, err error) {
 	for i := range images.Rows() {
 		equal := false
@@ -105,11 +107,9 @@ func countRuns(images RowSource) (counts []int, err error) {
 	return counts, nil
 }
 
-// equalRows reports whether two rows are equal, and whether both hold nothing but zeros.
+// equalRows reports whether two rows are equal, and whether both are all zeros.
 func equalRows(images RowSource, i, j int) (equal, zero bool, err error) {
-	if f, ok := images.(interface {
-		EqualRows(i, j int) (equal, zero bool, err error)
-	}); ok {
+	if f, ok := images.(*npy.File); ok {
 		return f.EqualRows(i, j)
 	}
 	a, b := make([]float32, images.RowLen()), make([]float32, images.RowLen())

@@ -7,15 +7,15 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// Sampler says which captions make up iteration i of epoch e: consecutive pieces of a uniform random permutation
-// of the caption indices, drawn anew for each epoch from (seed, "shuffle", epoch). It has no position of its own,
-// so resuming needs only (epoch, iteration). Safe for concurrent use.
+// Sampler returns the captions of iteration i of epoch e: consecutive pieces of a uniform random permutation of the
+// caption indices, which (seed, "shuffle", epoch) determines. It has no position, so resuming needs only (epoch,
+// iteration). It is safe for concurrent use.
 type Sampler struct {
 	n, batch, batches int
 	key               philox.Key
 	shuffle           bool
 	repeat            int // see Repeat; 0 is all
-	// arrange orders the captions of an epoch anew, every one once; nil leaves them
+	// arrange reorders the captions of an epoch; nil keeps the order
 	arrange func(order []int32) []int32
 
 	mu    sync.Mutex
@@ -27,8 +27,8 @@ type permutation struct {
 	order []int32
 }
 
-// NewSampler samples n captions in batches of the given size. Without shuffle every epoch is in file order. The
-// last, incomplete batch of an epoch is kept unless dropLast is set.
+// NewSampler samples n captions in batches of the given size. Without shuffle every epoch is in file order. An
+// incomplete last batch of an epoch is kept unless dropLast is set.
 func NewSampler(n, batch int, seed uint64, shuffle, dropLast bool) (*Sampler, error) {
 	if n < 1 || batch < 1 {
 		return nil, fmt.Errorf("sampler: %d captions in batches of %d; both must be at least 1", n, batch)
@@ -44,7 +44,7 @@ func NewSampler(n, batch int, seed uint64, shuffle, dropLast bool) (*Sampler, er
 	return s, nil
 }
 
-// smallest is the number of captions of the smallest batch of an epoch.
+// smallest returns the number of captions of the smallest batch of an epoch.
 func (s *Sampler) smallest() int {
 	if s.batches*s.batch > s.n {
 		return s.n % s.batch
@@ -55,7 +55,7 @@ func (s *Sampler) smallest() int {
 // BatchesPerEpoch returns the number of iterations of an epoch.
 func (s *Sampler) BatchesPerEpoch() int { return s.batches }
 
-// Repeat makes all iterations of all epochs the first n ones of epoch 0, one after the other and again from the first.
+// Repeat makes all iterations repeat the first n iterations of epoch 0.
 func (s *Sampler) Repeat(n int) error {
 	if n < 1 || n > s.batches {
 		return fmt.Errorf("sampler: repeat %d batches of an epoch of %d", n, s.batches)
@@ -84,13 +84,9 @@ func (s *Sampler) order(epoch int) []int32 {
 			return p.order
 		}
 	}
-	order := make([]int32, s.n)
+	order := upTo(s.n)
 	if s.shuffle {
 		s.key.Stream(uint64(epoch)).Perm(order)
-	} else {
-		for i := range order {
-			order[i] = int32(i)
-		}
 	}
 	if s.arrange != nil {
 		order = s.arrange(order)

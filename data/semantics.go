@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// openSemantics maps the semantic vectors that are asked for.
+// openSemantics maps the semantic vectors if the options ask for them.
 func openSemantics(s *Split, o *OpenOptions) error {
 	path := o.Semantics
 	if path == "" {
@@ -27,7 +27,7 @@ func openSemantics(s *Split, o *OpenOptions) error {
 	return s.AttachSemantics(f, path)
 }
 
-// SemanticDim returns the length of the semantic vectors, 0 when there are none.
+// SemanticDim returns the length of the semantic vectors; 0 if there are none.
 func (s *Split) SemanticDim() int {
 	if s.semantics == nil {
 		return 0
@@ -35,7 +35,7 @@ func (s *Split) SemanticDim() int {
 	return s.semantics.RowLen()
 }
 
-// ReadSemantics writes the semantic vector of a caption into dst.
+// ReadSemantics writes the semantic vector of a caption to dst.
 func (s *Split) ReadSemantics(dst []float32, caption int) error {
 	if s.semantics == nil {
 		return fmt.Errorf("%s: the split was opened without semantic vectors", s.captions.path)

@@ -3,6 +3,7 @@ package data
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,18 +14,18 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// Split is one split of a data set: captions in memory, features memory-mapped. Its methods may be called from
-// several goroutines at once, Close apart.
+// Split is one split of a data set: captions in memory, features memory-mapped. Its methods except Close are safe for
+// concurrent use.
 type Split struct {
 	name, dir string
-	captions  *lineFile // nil in a split of images alone
-	images    RowSource // nil in a split of captions alone
+	captions  *lineFile // nil in a split with only images
+	images    RowSource // nil in a split with only captions
 	imagePath string
 	ids       *lineFile // nil without an ids file
 	layout
 	n            int // captions in use
 	regions, dim int
-	counts       []int32 // regions of each row; nil where all places are regions
+	counts       []int32 // regions of each row; nil if all rows have R
 
 	boxes        *boxes        // nil unless asked for
 	dependencies *Dependencies // nil unless asked for and there
@@ -32,7 +33,7 @@ type Split struct {
 
 	noise *noise // nil where every caption has its own image
 
-	// arrange orders the captions of an epoch anew, every one once, for batches of a size; nil leaves them.
+	// arrange reorders the captions of an epoch for batches of a size; nil keeps the order.
 	arrange func(order []int32, batch int) []int32
 
 	semantics     RowSource
@@ -40,11 +41,11 @@ type Split struct {
 
 	onDisk []fs.FileInfo // of features and boxes, as they were before they were opened
 
-	// Rows whose features were found finite; each row is examined once.
+	// finite has a bit for each row whose features were found finite; a row is examined once.
 	finite []atomic.Uint32
 
 	files []io.Closer
-	read  []string // names of the files that were read; a journal of changes has its own checksums
+	read  []string // names of the files that were read, except a journal of changes, which has its own checksums
 }
 
 // boxes are the boxes of the regions (boxes.go).
@@ -60,17 +61,17 @@ type boxes struct {
 type layout struct {
 	groups   Groups // the captions of each image; without captions its feature rows
 	captions int    // lines of the caption file
-	rows     int    // rows of the feature file; of captions alone the images that they describe
-	repeated bool   // a feature row per caption, or several for an image, rather than one per image
+	rows     int    // rows of the feature file; without features the number of images
+	repeated bool   // an image has several feature rows, one per caption
 }
 
 // Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
 // [governor, dependent] of token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose
 // position 0 is <start>.
 //
-// They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
-// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is the pair of the root
-// and is not an edge.
+// They come from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
+// CoreNLP), or from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is the pair of the root and
+// is not an edge.
 type Dependencies struct {
 	path  string
 	pairs []int32 // [edges, 2]
@@ -78,10 +79,10 @@ type Dependencies struct {
 	lines []int32 // line of the file at which each caption begins
 }
 
-// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
-// in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
-// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> after get them,
-// so that dependencies fit.
+// wordIDs are word ids from another tokeniser. {split}_precaps_stan.txt of the released GSMN data has the ids of every
+// caption in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP like the dependencies. If the
+// options ask for them, they replace the words of the captions. Missing <start> and <end> are added, so that
+// dependencies fit.
 type wordIDs struct {
 	path    string
 	ids     []int32
@@ -106,7 +107,7 @@ func (s *Split) Dir() string { return s.dir }
 
 func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+suffix) }
 
-// lines reads a file of lines of the split; nil is one that is not there.
+// lines reads a file of lines of the split; nil if it does not exist.
 func (s *Split) lines(end, what string) (*lineFile, error) {
 	l, err := readLines(s.path(end), what)
 	if missing(err) {
@@ -118,7 +119,7 @@ func (s *Split) lines(end, what string) (*lineFile, error) {
 	return l, err
 }
 
-// array opens the first of several arrays of the split that is there.
+// array opens the first of several arrays of the split that exists.
 func (s *Split) array(ends ...string) (f *npy.File, err error) {
 	for _, end := range ends {
 		if f, err = npy.Open(s.path(end)); err == nil {
@@ -131,7 +132,7 @@ func (s *Split) array(ends ...string) (f *npy.File, err error) {
 	return f, err
 }
 
-// Files returns the names of the files of the data set that a split was read from.
+// Files returns the names of the files of the data set from which a split was read.
 func Files(s *Split) []string {
 	names := slices.Clone(s.read)
 	if filepath.Dir(s.semanticsPath) == filepath.Clean(s.dir) {
@@ -141,17 +142,17 @@ func Files(s *Split) []string {
 	return slices.Compact(names)
 }
 
-// FeaturePath returns the file of the region features.
+// FeaturePath returns the path of the region features.
 func (s *Split) FeaturePath() string { return s.imagePath }
 
-// CaptionPath returns the file of the captions.
+// CaptionPath returns the path of the captions.
 func (s *Split) CaptionPath() string { return s.path("_caps.txt") }
 
-// Need returns an error that names the file which a split lacks of those that are needed.
+// Need returns an error that names the missing file if a split lacks images or captions that are needed.
 func Need(s *Split, images, captions bool) error {
 	if captions && s.captions == nil {
 		return fmt.Errorf("split %q has images (%s) but no captions: expected %s, the captions of each image one "+
-			"after the other, a line each; to search for images and to embed them none are needed", s.name,
+			"after the other, a line each; to search for images and to embed them, captions are not needed", s.name,
 			s.imagePath, s.CaptionPath())
 	}
 	if images && s.images == nil {
@@ -161,7 +162,7 @@ func Need(s *Split, images, captions bool) error {
 	return nil
 }
 
-// SemanticsPath returns the file of the semantic vectors, "" when there are none.
+// SemanticsPath returns the path of the semantic vectors; "" if there are none.
 func (s *Split) SemanticsPath() string { return s.semanticsPath }
 
 // FeatureRows returns the number of rows of the feature file.
@@ -173,16 +174,13 @@ func (s *Split) HalfFeatures() bool {
 	return ok && f.DType == npy.F16
 }
 
-// NumCaptions returns the number of captions in use, 0 in a split of images alone.
+// NumCaptions returns the number of captions in use; 0 in a split with only images.
 func (s *Split) NumCaptions() int { return s.n }
 
-// DroppedCaptions returns how many captions at the end of the file are left out (OpenOptions.MaxCaptions).
-func (s *Split) DroppedCaptions() int { return s.layout.captions - s.n }
-
-// NumImages returns the number of distinct images in use; of captions alone, of those that they describe.
+// NumImages returns the number of distinct images in use.
 func (s *Split) NumImages() int { return s.groups.Images() }
 
-// Groups returns the captions in use of each image; none without captions.
+// Groups returns the captions in use of each image. It is empty in a split with only images.
 func (s *Split) Groups() Groups {
 	if s.captions == nil {
 		return Groups{}
@@ -190,17 +188,16 @@ func (s *Split) Groups() Groups {
 	return s.groups
 }
 
-// Repeated reports whether the feature file holds one row per caption, each image k times; without captions, whether
-// each image is there several times.
+// Repeated reports whether the feature file has several rows for an image, one per caption.
 func (s *Split) Repeated() bool { return s.repeated }
 
-// Regions returns R, 1 for features [rows, D]; 0 in a split of captions alone.
+// Regions returns R: 1 for features [rows, D], 0 in a split with only captions.
 func (s *Split) Regions() int { return s.regions }
 
-// Dim returns D, 0 in a split of captions alone.
+// Dim returns D; 0 in a split with only captions.
 func (s *Split) Dim() int { return s.dim }
 
-// Caption returns caption i as it stands in the file, without white space at its ends.
+// Caption returns caption i as in the file, without white space at its ends.
 func (s *Split) Caption(i int) string { return s.captions.line(i) }
 
 // Captions iterates over the captions in use, in file order.
@@ -212,7 +209,7 @@ func (s *Split) Captions(yield func(string) bool) {
 	}
 }
 
-// ImageOf returns the image 0..NumImages-1 that a caption describes, with a noise index the one that it gives.
+// ImageOf returns the image 0..NumImages-1 of a caption. With a noise index, it is the image in the index.
 func (s *Split) ImageOf(caption int) int {
 	if s.noise != nil {
 		return int(s.noise.images[caption])
@@ -254,7 +251,7 @@ func captionsOf(to []int32, s *Split, image int) []int32 {
 	return to
 }
 
-// Digest identifies the captions of a split: the SHA-256 of them, a line feed after each.
+// Digest returns the SHA-256 of the captions of a split, with a line feed after each.
 func Digest(s *Split) string {
 	h := sha256.New()
 	for c := range s.Captions {
@@ -263,7 +260,7 @@ func Digest(s *Split) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// RowOf returns the feature row of an image; of repeated rows the first.
+// RowOf returns the feature row of an image, the first if it has several.
 func (s *Split) RowOf(image int) int {
 	if s.repeated {
 		return s.groups.First(image)
@@ -274,7 +271,7 @@ func (s *Split) RowOf(image int) int {
 // HasIDs reports whether the split has an ids file.
 func (s *Split) HasIDs() bool { return s.ids != nil }
 
-// ImageID returns the id of a feature row; without an ids file its number.
+// ImageID returns the id of a feature row; without an ids file, its number.
 func (s *Split) ImageID(row int) string {
 	if s.ids == nil {
 		return fmt.Sprint(row)
@@ -290,12 +287,10 @@ func (s *Split) ImageID(row int) string {
 
 // Close unmaps the files. The split must not be used afterwards.
 func (s *Split) Close() error {
-	var first error
+	var errs []error
 	for _, f := range s.files {
-		if err := f.Close(); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, f.Close())
 	}
 	s.files = nil
-	return first
+	return errors.Join(errs...)
 }

@@ -12,7 +12,7 @@ import (
 
 const wordIDsEnd = "_precaps_stan.txt"
 
-// openWordIDs reads the file if there is one.
+// openWordIDs reads the word ids if there are any and the options ask for them.
 func openWordIDs(s *Split, o *OpenOptions) error {
 	if !o.WordIDs || s.captions == nil {
 		return nil
@@ -54,7 +54,7 @@ func openWordIDs(s *Split, o *OpenOptions) error {
 	return nil
 }
 
-// fits checks that all words are in a tokenizer.
+// fits checks that a tokenizer has all stored word ids.
 func (s *Split) fits(v text.Tokenizer) error {
 	if w := s.words; w != nil && int(w.largest) >= v.Len() {
 		return fmt.Errorf("data: %s:%d: word id %d, but the vocabulary has %d words; name the vocabulary the ids "+
@@ -63,8 +63,8 @@ func (s *Split) fits(v text.Tokenizer) error {
 	return nil
 }
 
-// OddDependencies says how many captions have dependencies on words that they do not have, which training leaves out:
-// nil for none of a thousand, and without dependencies.
+// OddDependencies returns an error that says how many of a sample of 1,000 captions have dependencies on words that
+// they do not have. It is nil if there are none. Training leaves such dependencies out.
 func OddDependencies(s *Split, v text.Tokenizer) error {
 	if s.dependencies == nil {
 		return nil
@@ -83,11 +83,12 @@ func OddDependencies(s *Split, v text.Tokenizer) error {
 	if odd == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: so have %d of %d captions, and training leaves these pairs out; are they the trees of "+
-		"other captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
+	return fmt.Errorf("%w; %d of %d captions have such pairs, which training leaves out; are these the trees of other "+
+		"captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
 }
 
-// CoverageOf says how many of the words of the captions, or of those that are stored in their place, a tokenizer has.
+// CoverageOf counts the words of the captions, or the word ids stored in their place, and the ones that a tokenizer
+// lacks.
 func CoverageOf(s *Split, l text.Tokenizer) (c text.Coverage) {
 	coder, ids := l.NewEncoder(), []int32(nil)
 	for i := range s.n {
@@ -98,8 +99,8 @@ func CoverageOf(s *Split, l text.Tokenizer) (c text.Coverage) {
 	return c
 }
 
-// wordsOf returns the word ids of a caption, those at its start and end included: those that are stored, where they
-// are, and others at the end of dst. words is the number of its words, unknown how many of them the tokenizer lacks.
+// wordsOf returns the word ids of a caption, start and end included. If the split stores them, they are the stored ids;
+// otherwise they are appended to dst. words is the number of words, unknown how many of them the tokenizer lacks.
 func (s *Split) wordsOf(dst []int32, c text.Encoder, caption int) (to, ids []int32, words, unknown int) {
 	w := s.words
 	if w == nil {

@@ -18,16 +18,14 @@ import (
 
 type dataConvertOptions struct {
 	convert.Options
-	Formats []*convert.Format
-	given   func(func(*pflag.Flag)) // calls a function for each flag that was given
+	given func(func(*pflag.Flag)) // calls a function for each flag that was given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
 	o := &dataConvertOptions{}
-	o.Formats = convert.Formats(&o.Options)
 	var kinds strings.Builder
 	var names []string
-	for _, f := range o.Formats {
+	for _, f := range convert.Formats {
 		names = append(names, f.Kind)
 		fmt.Fprintf(&kinds, "  %-7s %s\n", f.Kind, strings.ReplaceAll(f.Help, "\n", "\n          "))
 	}
@@ -56,16 +54,6 @@ padding. If an image has a broken record and a whole one, the whole one is used.
 	})
 }
 
-// More returns the options of single formats.
-func (o *dataConvertOptions) More() (own []any) {
-	for _, f := range o.Formats {
-		if f.Own != nil {
-			own = append(own, f.Own)
-		}
-	}
-	return own
-}
-
 func (o *dataConvertOptions) arguments(c *cobra.Command, args []string) error {
 	o.Sources, o.given = args, c.Flags().Visit
 	return cobra.MinimumNArgs(1)(c, args)
@@ -77,19 +65,19 @@ func (o *dataConvertOptions) run(_ context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if format.Check != nil {
-		if err := format.Check(); err != nil {
-			return asUsage(err)
-		}
+	if err := format.Check(&o.Options); err != nil {
+		return asUsage(err)
 	}
 	o.In = a.In
 	bars := phases{app: a}
-	rep, err := format.Run(func(phase string, done, total int64) { bars.show(phase, int(done), int(max(0, total))) })
+	rep, err := format.Convert(&o.Options, func(phase string, done, total int64) {
+		bars.show(phase, int(done), int(max(0, total)))
+	})
 	bars.close()
 	if err != nil {
 		return err
 	}
-	if rep == nil {
+	if format.File {
 		a.Printf("%s: %s\n", o.Out, o.Type)
 		return nil
 	}
@@ -113,10 +101,10 @@ func (o *dataConvertOptions) format() (*convert.Format, error) {
 			"numpy.lib.format.open_memmap: docs/data.md, \"HDF5 and PyTorch files\", has the lines of Python", first,
 			library)
 	}
-	at := slices.IndexFunc(o.Formats, func(f *convert.Format) bool { return f.Kind == kind || stream && f.Stdin })
-	if at < 0 || len(o.Sources) > 1 && !o.Formats[at].Parts {
+	at := slices.IndexFunc(convert.Formats, func(f convert.Format) bool { return f.Kind == kind || stream && f.Stdin })
+	if at < 0 || len(o.Sources) > 1 && !convert.Formats[at].Parts {
 		var parts, single []string
-		for _, f := range o.Formats {
+		for _, f := range convert.Formats {
 			if f.Parts {
 				parts = append(parts, f.Kind+" files")
 			} else {
@@ -126,16 +114,16 @@ func (o *dataConvertOptions) format() (*convert.Format, error) {
 		return nil, asUsage(regular.Explain(fmt.Errorf("%s: expected %s, or one %s", strings.Join(o.Sources, " "),
 			strings.Join(parts, ", "), strings.Join(single, " or ")), first))
 	}
-	format := o.Formats[at]
+	format := &convert.Formats[at]
 	if err := o.checkOut(first, format.File); err != nil {
 		return nil, err
 	}
 	var misused error
 	o.given(func(f *pflag.Flag) {
-		takes := func(g *convert.Format) bool { return slices.Contains(g.Names(), f.Name) }
-		if slices.ContainsFunc(o.Formats, takes) && !takes(format) {
+		takes := func(g convert.Format) bool { return slices.Contains(g.Flags, f.Name) }
+		if slices.ContainsFunc(convert.Formats, takes) && !takes(*format) {
 			misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "),
-				format.Kind, strings.Join(format.Names(), ", --"))
+				format.Kind, strings.Join(format.Flags, ", --"))
 		}
 	})
 	return format, misused

@@ -46,7 +46,7 @@ func (o *dataNoiseOptions) run(_ context.Context, a *app) error {
 	}
 	defer s.Close()
 	own := s.Groups()
-	index := data.NoisyImages(own.Images(), o.Fraction, uint32(o.Seed))
+	index := data.NoisyCaptions(data.EqualGroups(own.Images(), 1), o.Fraction, uint32(o.Seed))
 	if o.Rule == "captions" {
 		index = data.NoisyCaptions(own, o.Fraction, uint32(o.Seed))
 	}

@@ -66,7 +66,18 @@ func TestReadersSayWhatAFileIs(t *testing.T) {
 			return err
 		}
 	}
-	target := convert.Target{Out: filepath.Join(dir, "out"), Splits: []convert.Split{{Name: "x"}}, DType: npy.F32}
+	convertAs := func(kind string) func(path string) error {
+		return func(path string) error {
+			o := convert.Options{Out: filepath.Join(dir, "out"), Splits: []convert.Split{{Name: "x"}}, DType: npy.F32,
+				Sources: []string{path}}
+			if kind == ".npy" {
+				o.Out, o.Force = filepath.Join(dir, "new.npy"), true
+			}
+			at := slices.IndexFunc(convert.Formats, func(f convert.Format) bool { return f.Kind == kind })
+			_, err := convert.Formats[at].Convert(&o, nil)
+			return err
+		}
+	}
 	for _, reader := range []struct {
 		name, ending string
 		reads        []string // which says it in its own words, or reads it
@@ -91,7 +102,7 @@ func TestReadersSayWhatAFileIs(t *testing.T) {
 			_, err := text.LoadVocabulary(p)
 			return err
 		}},
-		{"word pieces", ".txt", nil, func(p string) error { _, err := text.LoadWordPiece(p); return err }},
+		{"word pieces", ".txt", nil, func(p string) error { _, err := text.LoadBertTokenizer(p, 9); return err }},
 		{"word vectors", ".txt", nil, func(p string) error {
 			_, err := text.ReadWordVectors(p, []string{"dog"}, 2)
 			return err
@@ -100,22 +111,10 @@ func TestReadersSayWhatAFileIs(t *testing.T) {
 			_, _, err := semantic.ReadCaptions(p)
 			return err
 		}},
-		{"TSV", ".tsv", []string{"empty"}, func(p string) error {
-			_, err := convert.TSV(convert.TSVOptions{Target: target, Files: []string{p}}, nil)
-			return err
-		}},
-		{"archive", ".npz", nil, func(p string) error {
-			_, err := convert.Arrays(convert.ArrayOptions{Target: target, Path: p}, nil)
-			return err
-		}},
-		{"array", ".npy", []string{"a NumPy array"}, func(p string) error {
-			return convert.Retype(p, filepath.Join(dir, "new.npy"), convert.RetypeOptions{DType: npy.F32,
-				Force: true}, nil)
-		}},
-		{"Karpathy", ".json", []string{"JSON"}, func(p string) error {
-			_, err := convert.Captions(convert.CaptionOptions{Path: p, Out: target.Out})
-			return err
-		}},
+		{"TSV", ".tsv", []string{"empty"}, convertAs(".tsv")},
+		{"archive", ".npz", nil, convertAs(".npz")},
+		{"array", ".npy", []string{"a NumPy array"}, convertAs(".npy")},
+		{"Karpathy", ".json", []string{"JSON"}, convertAs(".json")},
 		{"dependencies", "_caps.json", []string{"JSON"}, split("_caps.json")},
 		{"CoNLL-U", "_caps.conllu", []string{"empty"}, split("_caps.conllu")},
 	} {

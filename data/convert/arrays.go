@@ -2,6 +2,7 @@ package convert
 
 import (
 	"archive/zip"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,43 +12,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-func init() {
-	const takes = "split dtype regions dim fit features-key boxes-key sizes-key scale grid squeeze"
-	for _, f := range []Format{
-		{Kind: ".npz", Help: "a NumPy archive of a whole split", Takes: takes},
-		{Kind: "folder", Help: "one .npz or .npy for each image, whose name is the id",
-			Takes: takes + " distinct skip-broken"},
-	} {
-		register(func(o *Options) *Format {
-			f, a := f, ArrayOptions{}
-			f.Check = func() error {
-				a = ArrayOptions{Target: o.Target, Axes: o.Axes, Scale: o.Scale, Path: o.Sources[0],
-					Features: o.Features, Boxes: o.Boxes, Sizes: o.Sizes}
-				return a.Validate()
-			}
-			f.Run = func(p Progress) (*Report, error) { return Arrays(a, p) }
-			return &f
-		})
-	}
-}
-
-// ArrayOptions describes a conversion of arrays of NumPy.
-type ArrayOptions struct {
-	Target
-	Axes
-	Scale float64 // multiplies the features; 0 takes floats as they are and refuses integers, whose meaning it would be
-
-	// Path is a folder with one file for each image: {image_id}.npz, holding features [R, D], boxes [R, 4] and the size
-	// of the picture, or {image_id}.npy, the features alone. Or it is one archive of a whole split, holding features
-	// [N, R, D], boxes [N, R, 4] and sizes [N, 2]. Rows of a whole split stay in their order; its ids file, if any,
-	// must have one line per row.
-	Path string
-
-	// Names of the arrays in archives; empty tries the usual ones (see defaultKeys).
-	Features, Boxes, Sizes string
-}
-
-// defaultKeys are the names under which public extractors store their arrays.
+// defaultKeys are the names that public extractors give their arrays.
 var defaultKeys = struct{ features, boxes, sizes, width, height []string }{
 	features: []string{"features", "x", "feat", "feats", "arr_0"},
 	boxes:    []string{"bbox", "boxes", "bbx", "bboxes"},
@@ -56,53 +21,19 @@ var defaultKeys = struct{ features, boxes, sizes, width, height []string }{
 	height:   []string{"image_h", "img_h", "height"},
 }
 
-// Validate returns an error that names the first field that cannot be used.
-func (o *ArrayOptions) Validate() error {
-	if o.Path == "" {
-		return fmt.Errorf("convert: expected a .npz file, or a folder with a file for each image, found no path")
-	}
-	if err := checkScale(o.Scale); err != nil {
-		return err
-	}
-	if err := o.Axes.validate(); err != nil {
-		return err
-	}
-	return o.Target.Validate()
-}
-
-// Arrays converts an archive, or a folder with a file for each image.
-func Arrays(o ArrayOptions, progress Progress) (*Report, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	rep := &Report{Rows: map[string]int{}}
-	info, err := os.Stat(o.Path)
-	if err == nil {
-		if info.IsDir() {
-			err = folderOf(&o, rep, progress)
-		} else {
-			err = wholeSplit(&o, rep, progress)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("convert: %w", err)
-	}
-	return rep, nil
-}
-
 // archive is an open .npz file.
 type archive struct {
 	*zip.Reader
 	f     *os.File
 	bytes int64
 	path  string
-	o     *ArrayOptions
+	o     *Options
 }
 
 // Close closes the file.
 func (a *archive) Close() error { return a.f.Close() }
 
-func openArchive(path string, o *ArrayOptions) (*archive, error) {
+func openArchive(path string, o *Options) (*archive, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, err
@@ -115,8 +46,8 @@ func openArchive(path string, o *ArrayOptions) (*archive, error) {
 	return &archive{z, f, size, path, o}, nil
 }
 
-// array opens the array called name, or the first of the usual names. It returns nil when none is there and name is
-// empty.
+// array opens the array called name, or, if name is "", the first with a usual name. It returns nil if there is none
+// with a usual name.
 func (a *archive) array(name string, usual []string) (*member, error) {
 	if name != "" {
 		usual = []string{name}
@@ -156,8 +87,8 @@ func (a *archive) features() (*member, error) {
 	return m, err
 }
 
-// shape returns the shape of the features that an array becomes, of one image [R, D], otherwise [N, R, D].
-func (o *ArrayOptions) shape(m *member, one bool) ([]int, error) {
+// imageShape returns the shape of the features of an array: [R, D] for one image, otherwise [N, R, D].
+func (o *Options) imageShape(m *member, one bool) ([]int, error) {
 	_, s, err := o.Axes.features(m.Shape, one)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
@@ -173,21 +104,14 @@ func (o *ArrayOptions) shape(m *member, one bool) ([]int, error) {
 	return s, nil
 }
 
-// next reads the features of an image, [regions, dim], of the shape of it.
-func (o *ArrayOptions) next(m *member, it *item) error {
-	v := make([]float32, it.regions*it.dim)
-	if o.Scale == 0 {
-		if err := read(m, v); err != nil {
-			return err
-		}
-	} else {
-		wide := make([]float64, len(v))
-		if err := read(m, wide); err != nil {
-			return err
-		}
-		for i, x := range wide {
-			v[i] = float32(o.Scale * x)
-		}
+// next reads the features of an image, [regions, dim], whose shape it has.
+func (o *Options) next(m *member, it *item) error {
+	v, wide := make([]float32, it.regions*it.dim), make([]float64, it.regions*it.dim)
+	if err := read(m, wide); err != nil {
+		return err
+	}
+	for i, x := range wide {
+		v[i] = float32(cmp.Or(o.Scale, 1) * x)
 	}
 	if it.features = v; o.Grid == "nchw" {
 		it.features, _ = o.order(v, make([]float32, len(v)), it.dim)
@@ -195,37 +119,39 @@ func (o *ArrayOptions) next(m *member, it *item) error {
 	return finite(m.name, it.features, it.dim)
 }
 
-// folderOf converts a folder of one file for each image.
-func folderOf(o *ArrayOptions, rep *Report, progress Progress) error {
-	names, err := folderIDs(o.Path)
+// folder converts a folder with a file for each image: {image_id}.npz, with features [R, D], boxes [R, 4] and the size
+// of the picture, or {image_id}.npy, the features alone.
+func (c *conversion) folder() error {
+	dir := c.Sources[0]
+	f, err := listFolder(dir)
 	if err != nil {
 		return err
 	}
-	if n := len(names.infos); n > 0 {
-		rep.note("%s: %d files such as %s, which describe others, were passed over", o.Path, n, names.infos[0])
+	if n := len(f.infos); n > 0 {
+		c.note("%s: %d files such as %s, which describe other files, were skipped", dir, n, f.infos[0])
 	}
-	return o.writeImages(o.Path, names.order, rep, progress, func(id string) (*item, string, error) {
-		it, err := readImage(names.path[id], o)
+	return c.writeImages(dir, f.order, func(id string) (*item, string, error) {
+		it, err := c.readImage(f.path[id])
 		if err != nil {
 			return nil, "", err
 		}
-		return it, names.path[id], nil
+		return it, f.path[id], nil
 	})
 }
 
-// folder lists the files of a folder by image id.
-type folder struct {
+// imageFolder lists the files of a folder by image id.
+type imageFolder struct {
 	order []string // ids, numbers by value before other names
 	path  map[string]string
-	infos []string // NAME_info.npy beside NAME.npy, of facebookresearch/mmf
+	infos []string // NAME_info.npy beside NAME.npy, from facebookresearch/mmf
 }
 
-func folderIDs(dir string) (*folder, error) {
+func listFolder(dir string) (*imageFolder, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{path: map[string]string{}}
+	f := &imageFolder{path: map[string]string{}}
 	for _, e := range entries {
 		ext := filepath.Ext(e.Name())
 		base := strings.TrimSuffix(e.Name(), ext)
@@ -254,12 +180,12 @@ func folderIDs(dir string) (*folder, error) {
 	slices.SortFunc(f.order, func(a, b string) int {
 		na, nb := strings.Trim(a, "0123456789") == "", strings.Trim(b, "0123456789") == ""
 		switch {
-		case na != nb && na:
+		case na && !nb:
 			return -1
-		case na != nb:
+		case nb && !na:
 			return 1
-		case na && len(a) != len(b):
-			return len(a) - len(b)
+		case na:
+			return cmp.Or(len(a)-len(b), strings.Compare(a, b))
 		}
 		return strings.Compare(a, b)
 	})
@@ -267,7 +193,7 @@ func folderIDs(dir string) (*folder, error) {
 }
 
 // readImage reads the file of one image.
-func readImage(path string, o *ArrayOptions) (*item, error) {
+func (o *Options) readImage(path string) (*item, error) {
 	var a *archive
 	var m *member
 	var err error
@@ -281,7 +207,7 @@ func readImage(path string, o *ArrayOptions) (*item, error) {
 		return nil, err
 	}
 	defer m.Close()
-	s, err := o.shape(m, true)
+	s, err := o.imageShape(m, true)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -299,7 +225,7 @@ func readImage(path string, o *ArrayOptions) (*item, error) {
 	return it, err
 }
 
-// boxes reads the [regions, 4] boxes of an image, nil when there are none.
+// boxes reads the boxes [regions, 4] of an image; nil if there are none.
 func (a *archive) boxes(regions int) ([]float32, error) {
 	m, err := a.array(a.o.Boxes, defaultKeys.boxes)
 	if m == nil || err != nil {
@@ -321,41 +247,32 @@ func (a *archive) boxes(regions int) ([]float32, error) {
 	return v, nil
 }
 
-// size reads width and height of the picture from one array of two or from two of one; 0, 0 when there are none.
+// size reads the width and height of the picture from one array of two values or two arrays of one; 0, 0 if there are
+// none.
 func (a *archive) size() (w, h int64, err error) {
-	both, err := a.numbers(a.o.Sizes, defaultKeys.sizes, 2)
-	if err != nil {
+	v, err := a.numbers(a.o.Sizes, defaultKeys.sizes, 2)
+	if v == nil && err == nil {
+		width, errW := a.numbers("", defaultKeys.width, 1)
+		height, errH := a.numbers("", defaultKeys.height, 1)
+		v, err = append(width, height...), cmp.Or(errW, errH)
+	}
+	if len(v) < 2 || err != nil {
 		return 0, 0, err
 	}
-	if both == nil {
-		width, err := a.numbers("", defaultKeys.width, 1)
-		if err != nil {
-			return 0, 0, err
-		}
-		height, err := a.numbers("", defaultKeys.height, 1)
-		if width == nil || height == nil || err != nil {
-			return 0, 0, err
-		}
-		both = []float64{width[0], height[0]}
-	}
-	if w, h, err = pixels(both); err != nil {
+	if w, h, err = pixels(v); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", a.path, err)
 	}
 	return w, h, nil
 }
 
-// numbers reads a small array of n values, nil when it is not there.
+// numbers reads an array of n values; nil if there is none.
 func (a *archive) numbers(name string, usual []string, n int) ([]float64, error) {
 	m, err := a.array(name, usual)
 	if m == nil || err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	count := 1
-	for _, d := range m.Shape {
-		count *= min(d, 1<<10)
-	}
-	if len(m.Shape) > 4 || count != n {
+	if m.Bytes() != int64(n*m.DType.Size()) {
 		return nil, fmt.Errorf("%s: %s: expected %d values, found shape %v", a.path, m.name, n, m.Shape)
 	}
 	v := make([]float64, n)

@@ -4,11 +4,14 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,20 +39,20 @@ func TestNPZFolder(t *testing.T) {
 		store(t, src, p, [2]string{"x", "bbox"})
 	}
 	out := filepath.Join(dir, "out")
-	o := ArrayOptions{Target: target(out, Split{Name: "all"}), Path: src}
-	try.Get(Arrays(o, nil))(t)
-	checkSplit(t, out, "all", npy.F32, c, b, a)
+	o := target(out)
+	try.Get(o.from("folder", src))(t)
+	checkSplit(t, out, "x", npy.F32, c, b, a)
 	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand after all numbers
 	store(t, src, named, [2]string{"x", "bbox"})
 	store(t, src, four, [2]string{"x", "bbox"})
-	try.Get(Arrays(ArrayOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src}, nil))(t)
-	checkSplit(t, filepath.Join(dir, "named"), "all", npy.F32, c, four, b, a, named)
+	try.Get(target(filepath.Join(dir, "named")).from("folder", src))(t)
+	checkSplit(t, filepath.Join(dir, "named"), "x", npy.F32, c, four, b, a, named)
 	for _, id := range []string{"12a", "4"} {
 		try.Do(t, os.Remove(filepath.Join(src, id+".npz")))
 	}
 	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
 	record := write(t, out, "train_extractor.json", "{}") // of features that are replaced
-	rep := try.Get(Arrays(o, nil))(t)
+	rep := try.Get(o.from("folder", src))(t)
 	if _, err := os.Stat(record); err == nil {
 		t.Error("the record of the model of other features stays")
 	}
@@ -58,10 +61,10 @@ func TestNPZFolder(t *testing.T) {
 		t.Errorf("report %+v", rep)
 	}
 	o.Splits = []Split{{"dev", write(t, dir, "d.txt", "3\n77\n")}}
-	try.Refuses(Arrays(o, nil))(t, "d.txt", "77 (line 2)", src)
+	try.Refuses(o.from("folder", src))(t, "d.txt", "77 (line 2)", src)
 
 	o.Splits, o.Features = []Split{{Name: "dev"}}, "pooled"
-	try.Refuses(Arrays(o, nil))(t, "3.npz", `"pooled"`, "bbox")
+	try.Refuses(o.from("folder", src))(t, "3.npz", `"pooled"`, "bbox")
 }
 
 func TestNPZWholeSplit(t *testing.T) {
@@ -69,18 +72,17 @@ func TestNPZWholeSplit(t *testing.T) {
 	a, b := made("0", 3, 5), made("1", 3, 5)
 	path := filepath.Join(dir, "all.npz")
 	members := map[string][]byte{
-		"features": npyBytes("<f4", append(append([]float32(nil), a.features...), b.features...), 2, 3, 5),
-		"boxes":    npyBytes("<f8", wide(append(append([]float32(nil), a.boxes...), b.boxes...)), 2, 3, 4),
+		"features": npyBytes("<f4", slices.Concat(a.features, b.features), 2, 3, 5),
+		"boxes":    npyBytes("<f8", wide(slices.Concat(a.boxes, b.boxes)), 2, 3, 4),
 		"size":     npyBytes("<i4", []int32{int32(a.w), int32(a.h), int32(b.w), int32(b.h)}, 2, 2),
 	}
 	npz(t, path, members)
-	out := filepath.Join(dir, "out")
-	o := ArrayOptions{Target: target(out, Split{Name: "test"}), Path: path}
-	try.Get(Arrays(o, nil))(t)
-	checkSplit(t, out, "test", npy.F32, a, b)
+	o := target(filepath.Join(dir, "out"))
+	try.Get(o.from(".npz", path))(t)
+	checkSplit(t, o.Out, "x", npy.F32, a, b)
 
 	o.Splits = []Split{{"dev", write(t, dir, "ids.txt", "1\n2\n3\n")}}
-	try.Refuses(Arrays(o, nil))(t, "ids.txt", "expected 2 ids", "found 3")
+	try.Refuses(o.from(".npz", path))(t, "ids.txt", "expected 2 ids", "found 3")
 
 	o.Splits = []Split{{Name: "dev"}}
 	for name, c := range map[string]struct {
@@ -99,19 +101,16 @@ func TestNPZWholeSplit(t *testing.T) {
 			"size in whole pixels"},
 		"absurd": {"features", npyBytes("<f4", a.features, 1<<40, 1<<40, 5), "too large"},
 	} {
-		bad := map[string][]byte{}
-		for k, v := range members {
-			bad[k] = v
-		}
+		bad := maps.Clone(members)
 		bad[c.member] = c.bytes
 		npz(t, path, bad)
-		try.Refuses(Arrays(o, nil))(t, "all.npz", c.want)
-		if _, err := os.Stat(filepath.Join(out, "dev_ims.npy")); err == nil {
+		try.Refuses(o.from(".npz", path))(t, "all.npz", c.want)
+		if _, err := os.Stat(filepath.Join(o.Out, "dev_ims.npy")); err == nil {
 			t.Errorf("%s: an incomplete file was left", name)
 		}
 	}
 	write(t, dir, "all.npz", "not a zip file")
-	try.Refuses(Arrays(o, nil))(t, "all.npz", "not a readable .npz archive")
+	try.Refuses(o.from(".npz", path))(t, "all.npz", "not a readable .npz archive")
 }
 
 func wide(v []float32) []float64 {
@@ -145,16 +144,15 @@ func lying(method uint16, n int) []byte {
 // An archive that claims rows it cannot hold is refused before memory is taken for them.
 func TestNPZThatLies(t *testing.T) {
 	dir := t.TempDir()
+	o := to(filepath.Join(dir, "out"))
 	for name, c := range map[string]struct {
 		method uint16
 		rows   int
 	}{"stored": {zip.Store, 1 << 33}, "deflated": {zip.Deflate, 1 << 33}, "stored, few": {zip.Store, 1 << 10}} {
 		path := write(t, dir, "lie.npz", string(lying(c.method, c.rows)))
-		o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}},
-			DType: npy.F32}, Path: path}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := Arrays(o, nil)
+		_, err := o.from(".npz", path)
 		runtime.ReadMemStats(&after)
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
 			t.Errorf("%s: allocated %d bytes", name, grown)
@@ -165,9 +163,8 @@ func TestNPZThatLies(t *testing.T) {
 	at := bytes.LastIndex(raw, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(raw[at+20:], 1<<30)
 	binary.LittleEndian.PutUint32(raw[at+24:], 1<<30)
-	o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
-		Path: write(t, dir, "lie.npz", string(raw))}
-	try.Refuses(Arrays(o, nil))(t, "features.npy", "claims 1073741824 bytes in an archive of")
+	try.Refuses(o.from(".npz", write(t, dir, "lie.npz", string(raw))))(t, "features.npy",
+		"claims 1073741824 bytes in an archive of")
 }
 
 // FuzzNPZ checks that no archive makes a conversion panic or take much memory.
@@ -181,11 +178,9 @@ func FuzzNPZ(f *testing.F) {
 	f.Add(lying(zip.Store, 1<<29))
 	f.Add(lying(zip.Deflate, 1<<33))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		path, out := filepath.Join(dir, "fuzz.npz"), filepath.Join(t.TempDir(), "out")
-		try.Do(t, os.WriteFile(path, b, 0o666))
-		o := ArrayOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
-		if _, err := Arrays(o, nil); err != nil {
-			leftovers(t, out)
+		o := to(filepath.Join(t.TempDir(), "out"))
+		if _, err := o.from(".npz", write(t, dir, "fuzz.npz", string(b))); err != nil {
+			leftovers(t, o.Out)
 		}
 	})
 }
@@ -198,7 +193,7 @@ func FuzzMemberHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(dir, "fuzz.npz")
 		npz(t, path, map[string][]byte{"x": b})
-		a := try.Get(openArchive(path, &ArrayOptions{}))(t)
+		a := try.Get(openArchive(path, &Options{}))(t)
 		defer a.Close()
 		m, err := a.array("x", nil)
 		if err != nil {
@@ -217,39 +212,29 @@ func FuzzMemberHeader(f *testing.F) {
 
 func TestRetype(t *testing.T) {
 	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	half, wide := Options{Out: path("h.npy"), DType: npy.F16}, Options{Out: path("b.npy"), DType: npy.F32}
 	p := made("1", 6, 5)
-	src, h, back := filepath.Join(dir, "a.npy"), filepath.Join(dir, "h.npy"), filepath.Join(dir, "b.npy")
-	try.Do(t, npy.WriteFloat32(src, []int{2, 3, 5}, p.features))
-	try.Do(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil))
-	try.Do(t, Retype(h, back, RetypeOptions{DType: npy.F32}, nil))
-	f := opened(t, dir, "h.npy")
-	if f.DType != npy.F16 || len(f.Shape) != 3 {
+	try.Do(t, npy.WriteFloat32(path("a.npy"), []int{2, 3, 5}, p.features))
+	try.Get(half.from(".npy", path("a.npy")))(t)
+	try.Get(wide.from(".npy", path("h.npy")))(t)
+	if f := opened(t, dir, "h.npy"); f.DType != npy.F16 || len(f.Shape) != 3 {
 		t.Errorf("type %s, shape %v", f.DType, f.Shape)
 	}
-	a, b := opened(t, dir, "a.npy"), opened(t, dir, "b.npy")
-	for i := range 2 {
-		x, y := make([]float32, 15), make([]float32, 15)
-		try.Do(t, a.ReadRow(x, i))
-		try.Do(t, b.ReadRow(y, i))
-		if !equal(x, y) {
-			t.Errorf("row %d changed: %v, %v", i, x, y)
-		}
-	}
-	try.Fails(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil), "already exists")
-	if err := Retype(src, src, RetypeOptions{DType: npy.F16, Force: true}, nil); err != nil {
-		t.Errorf("in place: %v", err)
-	}
+	checkRows(t, path("b.npy"), picture{features: p.features[:15]}, picture{features: p.features[15:]})
+	try.Refuses(half.from(".npy", path("a.npy")))(t, "already exists")
+	half.Out, half.Force = path("a.npy"), true // in place
+	try.Get(half.from(".npy", path("a.npy")))(t)
+	half.Out, wide.Out = path("c.npy"), path("c.npy")
 	p.features[7] = 1e5
-	try.Do(t, npy.WriteFloat32(back, []int{2, 3, 5}, p.features))
-	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F16}, nil), "row 0", "100000")
+	try.Do(t, npy.WriteFloat32(path("b.npy"), []int{2, 3, 5}, p.features))
+	try.Refuses(half.from(".npy", path("b.npy")))(t, "row 0", "100000")
 	p.features[7] = float32(math.Inf(1))
-	try.Do(t, npy.WriteFloat32(back, []int{2, 3, 5}, p.features))
-	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32}, nil), "row 0",
-		"region 1, channel 2 is +Inf")
-	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F64}, nil), "feature type")
+	try.Do(t, npy.WriteFloat32(path("b.npy"), []int{2, 3, 5}, p.features))
+	try.Refuses(wide.from(".npy", path("b.npy")))(t, "row 0", "region 1, channel 2 is +Inf")
 }
 
-// Retype makes float32 of float64, and says what to do with what it does not take.
+// Other types become float32, and an error says what to do with what is refused.
 func TestRetypeTypes(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -263,39 +248,28 @@ func TestRetypeTypes(t *testing.T) {
 		{npy.F32, []int{2, 3}, 10, "", "[2 3] 10 20 30 40 50 60"},
 		{npy.U8, []int{2, 3}, 0.5, "", "[2 3] 0.5 1 1.5 2 2.5 3"},
 		{npy.I64, []int{1, 2, 3}, 1, "", "[1 2 3] 1 2 3 4 5 6"},
-		{npy.U8, []int{2, 3}, 0, "", "found uint8; its numbers stand for others: say with --scale"},
+		{npy.U8, []int{2, 3}, 0, "", "found uint8: integers need --scale"},
 		{npy.F32, []int{1, 1, 3, 2}, 0, "", "--squeeze 1"},
 		{npy.F32, []int{1, 3, 1, 2}, 0, "nchw", "[1 2 3] 1 3 5 2 4 6"},
 		{npy.U8, []int{1, 1, 2, 3}, 2, "nhwc", "[1 2 3] 2 4 6 8 10 12"},
 		{npy.F32, []int{2, 3}, 0, "nchw", "--grid nchw expects 4 axes"},
-		{npy.F32, []int{2, 3}, math.Inf(1), "", "scale: expected a number > 0"},
-		{npy.F32, []int{2, 3}, 0, "hwc", "grid: expected nchw or nhwc"},
 	} {
-		src, dst := filepath.Join(dir, "src.npy"), filepath.Join(dir, "dst.npy")
-		w, err := npy.Create(src, c.dtype, c.shape)
-		if err == nil {
-			err = w.WriteFloat32([]float32{1, 2, 3, 4, 5, 6})
-		}
-		if err == nil {
-			err = w.Close()
-		}
-		try.Do(t, err)
-		o := RetypeOptions{DType: npy.F32, Scale: c.scale, Axes: Axes{Grid: c.grid}, Force: true}
-		err = Retype(src, dst, o, nil)
+		src := filepath.Join(dir, "src.npy")
+		w := try.Get(npy.Create(src, c.dtype, c.shape))(t)
+		try.Do(t, errors.Join(w.WriteFloat32([]float32{1, 2, 3, 4, 5, 6}), w.Close()))
+		o := Options{Out: filepath.Join(dir, "dst.npy"), DType: npy.F32, Scale: c.scale, Axes: Axes{Grid: c.grid},
+			Force: true}
+		_, err := o.from(".npy", src)
 		if !strings.HasPrefix(c.want, "[") {
 			try.Fails(t, err, c.want)
 			continue
 		}
-		if err != nil {
-			t.Error(err)
-			continue
+		try.Do(t, err)
+		f := opened(t, dir, "dst.npy")
+		v := try.Get(f.Float64s())(t)
+		if got := fmt.Sprint(f.Shape) + " " + strings.Trim(fmt.Sprint(v), "[]"); got != c.want {
+			t.Errorf("%v %s: %s, want %s", c.shape, c.dtype, got, c.want)
 		}
-		f := try.Get(npy.Open(dst))(t)
-		v, err := f.Float64s()
-		if got := fmt.Sprint(f.Shape) + " " + strings.Trim(fmt.Sprint(v), "[]"); err != nil || got != c.want {
-			t.Errorf("%v %s: %s, %v, want %s", c.shape, c.dtype, got, err, c.want)
-		}
-		f.Close()
 	}
 }
 
@@ -304,7 +278,8 @@ func TestRetypeMean(t *testing.T) {
 	dir := t.TempDir()
 	src, dst := filepath.Join(dir, "a_ims.npy"), filepath.Join(dir, "b_ims.npy")
 	try.Do(t, npy.WriteFloat32(src, []int{2, 3, 2}, []float32{1e8, 1, 1, 2, -1e8, 4, .1, .2, .3, .4, .5, .7}))
-	try.Do(t, Retype(src, dst, RetypeOptions{DType: npy.F32, Mean: true}, nil))
+	o := Options{Out: dst, DType: npy.F32, Mean: true}
+	try.Get(o.from(".npy", src))(t)
 	f := opened(t, dir, "b_ims.npy")
 	for i, want := range [][]uint32{{0, 0x40155555}, {0x3e999999, 0x3edddddd}} {
 		got := make([]float32, 2)
@@ -314,8 +289,8 @@ func TestRetypeMean(t *testing.T) {
 				math.Float32bits(got[1]), want)
 		}
 	}
-	try.Fails(t, Retype(dst, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32, Mean: true}, nil),
-		"expected regions [N, R, D]")
-	try.Do(t, os.WriteFile(filepath.Join(dir, "a_lengths.npy"), nil, 0o666))
-	try.Fails(t, Retype(src, dst, RetypeOptions{DType: npy.F32, Mean: true, Force: true}, nil), "_lengths.npy")
+	o.Out = filepath.Join(dir, "c.npy")
+	try.Refuses(o.from(".npy", dst))(t, "expected regions [N, R, D]")
+	write(t, dir, "a_lengths.npy", "")
+	try.Refuses(o.from(".npy", src))(t, "_lengths.npy")
 }

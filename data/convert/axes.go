@@ -8,28 +8,15 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// Axes says what the axes of an array stand for where they are not the axes of features, [N, R, D] or [N, D], or of one
-// image, [R, D] or [D]. Nothing is guessed: an array of other axes is an error that names the choices (npy.Readings).
+// Axes says what the axes of an array mean if they are not the axes of features, [N, R, D] or [N, D], or of one image,
+// [R, D] or [D]. Without it an array with other axes is an error that names the choices (npy.Readings).
 type Axes struct {
 	Squeeze []int `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0" group:"Arrays"`
-	// Grid is "" where there is none; the places of one become regions, [N, H*W, C].
+	// Grid turns the places of a grid into regions, [N, H*W, C]; "" is no grid.
 	Grid string `flag:"grid" enum:"nchw|nhwc" usage:"order of the axes, for arrays that hold grids" group:"Arrays"`
 }
 
-// validate returns an error that names the first field that cannot be used.
-func (a Axes) validate() error {
-	if a.Grid != "" && a.Grid != "nchw" && a.Grid != "nhwc" {
-		return fmt.Errorf("convert: grid: expected nchw or nhwc, found %q", a.Grid)
-	}
-	for i, axis := range a.Squeeze {
-		if axis < 0 || slices.Contains(a.Squeeze[:i], axis) {
-			return fmt.Errorf("convert: squeeze: expected different axes, counted from 0, found %v", a.Squeeze)
-		}
-	}
-	return nil
-}
-
-// squeeze returns a shape without the axes that are dropped.
+// squeeze returns a shape without the dropped axes.
 func (a Axes) squeeze(shape []int) (squeezed []int, err error) {
 	for _, axis := range a.Squeeze {
 		if axis >= len(shape) || shape[axis] != 1 {
@@ -44,8 +31,8 @@ func (a Axes) squeeze(shape []int) (squeezed []int, err error) {
 	return squeezed, nil
 }
 
-// features returns the shape without the axes that are dropped, and the shape of the features that the array becomes:
-// [N, R, D] or [N, D]; of one image [R, D].
+// features returns the shape without the dropped axes, and the shape of the features: [N, R, D] or [N, D], for one
+// image [R, D].
 func (a Axes) features(shape []int, one bool) (squeezed, features []int, err error) {
 	s, err := a.squeeze(shape)
 	if err != nil {
@@ -74,8 +61,8 @@ func (a Axes) features(shape []int, one bool) (squeezed, features []int, err err
 	return nil, nil, fmt.Errorf("expected features %s, found shape %v%s", want, shape, choices.String())
 }
 
-// order brings the values of an image into the order of regions, where the grid has its channels first; turned is
-// as long as row. It returns the row in order, and the other slice.
+// order reorders the values of an image by regions if the grid has its channels first. turned is as long as row. It
+// returns the reordered row, and the other slice.
 func (a Axes) order(row, turned []float32, width int) (ordered, spare []float32) {
 	if a.Grid != "nchw" {
 		return row, turned

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/files/npy"
 	"vsetrain/lab/try"
 )
 
@@ -79,10 +78,8 @@ func TestCaptions(t *testing.T) {
 			pictures = append(pictures, precise(id, 2, 8))
 		}
 		out := filepath.Join(dir, fmt.Sprint(seed))
-		o := CaptionOptions{Path: jsonFile(t, dir, map[string]any{"images": images, "dataset": "x"}), Out: out}
-		if _, err := Captions(o); err != nil {
-			t.Fatal(err)
-		}
+		file := jsonFile(t, dir, map[string]any{"images": images, "dataset": "x"})
+		try.Get(Options{Out: out}.from(".json", file))(t)
 		var made []string
 		for _, split := range []string{"train", "dev", "test"} {
 			if len(ids[split]) == 0 {
@@ -100,18 +97,14 @@ func TestCaptions(t *testing.T) {
 				t.Fatalf("seed %d: ids of %s: %q, want %q", seed, split, got, list)
 			}
 			// A row for each image, also where its id stands on a line for each caption.
-			f := TSVOptions{Target: Target{Out: out, DType: npy.F32, Distinct: true,
-				Splits: []Split{{split, filepath.Join(out, split+"_ids.txt")}}},
-				Files: []string{tsv(t, dir, "a.tsv", "\n", pictures...)}, Source: npy.F32}
-			try.Get(TSV(f, nil))(t)
+			o := to(out, Split{split, filepath.Join(out, split+"_ids.txt")})
+			o.Distinct, o.SourceType = true, "f32"
+			try.Get(o.from(".tsv", tsv(t, dir, "a.tsv", "\n", pictures...)))(t)
 			if got := lines(t, filepath.Join(out, split+"_ids.txt")); !slices.Equal(got, list) {
 				t.Fatalf("seed %d: features changed the ids of %s: %q, want %q", seed, split, got, list)
 			}
-			ims := try.Get(npy.Open(filepath.Join(out, split+"_ims.npy")))(t)
-			if ims.Rows() != len(ids[split]) {
-				t.Fatalf("seed %d: %d rows for %d images", seed, ims.Rows(), len(ids[split]))
-			}
-			ims.Close()
+			checkRows(t, filepath.Join(out, split+"_ims.npy"), slices.DeleteFunc(slices.Clone(pictures),
+				func(p picture) bool { return !slices.Contains(ids[split], p.id) })...)
 		}
 		var got []string
 		for _, e := range try.Get(os.ReadDir(out))(t) {
@@ -137,7 +130,7 @@ func TestCaptionsRefused(t *testing.T) {
 	other := image(map[string]any{"filename": "b.jpg"})
 	for _, c := range []struct {
 		file   any
-		change func(*CaptionOptions)
+		change func(*Options)
 		want   []string
 	}{
 		{[]any{1}, nil, []string{"byte", "expected a JSON object with the key images"}},
@@ -148,40 +141,40 @@ func TestCaptionsRefused(t *testing.T) {
 			[]string{"image 0 (a)", "no split"}},
 		{map[string]any{"images": []any{image(nil), image(map[string]any{"filename": "a.png"})}}, nil,
 			[]string{"images 0 and 1 have the same id a", "--id-key", "imgid"}},
-		{map[string]any{"images": []any{image(nil), other}}, func(o *CaptionOptions) { o.IDKey = "cocoid" },
+		{map[string]any{"images": []any{image(nil), other}}, func(o *Options) { o.IDKey = "cocoid" },
 			[]string{"image 0 has no cocoid", "filename, imgid, sentences, split"}},
 		{map[string]any{"images": []any{other, image(map[string]any{"sentences": []any{}})}}, nil,
 			[]string{"image a: no sentences", "--skip-broken"}},
 		{map[string]any{"images": []any{image(map[string]any{"sentences": []any{map[string]any{"raw": " \n"}}})}}, nil,
 			[]string{"image a: sentence 0 is empty", "--skip-broken"}},
-		{map[string]any{"images": []any{image(nil), other}}, func(o *CaptionOptions) { o.Captions = 3 },
+		{map[string]any{"images": []any{image(nil), other}}, func(o *Options) { o.Captions = 3 },
 			[]string{"image a: 2 captions, fewer than 3 (--captions)"}},
 		{map[string]any{"images": []any{image(nil), image(map[string]any{"filename": "b", "split": "val"}),
 			image(map[string]any{"filename": "c", "split": "dev"})}}, nil,
 			[]string{"the splits val and dev", "--split dev=val"}},
 		{map[string]any{"images": []any{image(map[string]any{"split": "mini"})}}, nil,
 			[]string{"it has mini (1)", "--split train=NAME"}},
-		{map[string]any{"images": []any{image(nil)}}, func(o *CaptionOptions) { o.Splits = []Split{{"x", "val"}} },
+		{map[string]any{"images": []any{image(nil)}}, func(o *Options) { o.Splits = []Split{{"x", "val"}} },
 			[]string{`no images of the split "val" for x`, "it has train (1)"}},
 	} {
-		o := CaptionOptions{Path: jsonFile(t, dir, c.file), Out: filepath.Join(dir, "out")}
+		o := Options{Out: filepath.Join(dir, "out")}
 		if c.change != nil {
 			c.change(&o)
 		}
-		try.Refuses(Captions(o))(t, append(c.want, "dataset_x.json")...)
+		try.Refuses(o.from(".json", jsonFile(t, dir, c.file)))(t, append(c.want, "dataset_x.json")...)
 		leftovers(t, o.Out)
 	}
-	o := CaptionOptions{Path: write(t, dir, "x.json", `{"images": [{"filename": "a.jpg", "spl`), Out: dir}
-	try.Refuses(Captions(o))(t, "cut off")
-	o.Path = write(t, dir, "x.json", "\x1f\x8b\x08")
-	try.Refuses(Captions(o))(t, "a gzip archive")
+	for text, want := range map[string]string{`{"images": [{"filename": "a.jpg", "spl`: "truncated",
+		"\x1f\x8b\x08": "a gzip archive"} {
+		try.Refuses(Options{Out: dir}.from(".json", write(t, dir, "x.json", text)))(t, want)
+	}
 
 	// The ways on.
 	file := map[string]any{"images": []any{image(nil), image(map[string]any{"filename": "a.png", "imgid": 8,
 		"sentences": []any{}}), image(map[string]any{"filename": "c", "imgid": 9, "split": "mini"})}}
-	o = CaptionOptions{Path: jsonFile(t, dir, file), Out: filepath.Join(dir, "out"), IDKey: "imgid", SkipBroken: true,
-		Captions: 1, Splits: []Split{{"test", "mini"}, {Name: "train"}}}
-	rep := try.Get(Captions(o))(t)
+	o := Options{Out: filepath.Join(dir, "out"), IDKey: "imgid", SkipBroken: true, Captions: 1,
+		Splits: []Split{{"test", "mini"}, {Name: "train"}}}
+	rep := try.Get(o.from(".json", jsonFile(t, dir, file)))(t)
 	if len(rep.Broken) != 1 || rep.Broken[0].ID != "8" {
 		t.Errorf("report %+v", rep)
 	}
@@ -190,7 +183,7 @@ func TestCaptionsRefused(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", name, got, want)
 		}
 	}
-	try.Refuses(Captions(o))(t, "already exists", "--force")
+	try.Refuses(o.from(".json", jsonFile(t, dir, file)))(t, "already exists", "--force")
 }
 
 // MSR-VTT keeps videos and sentences in two lists, in either order.
@@ -201,9 +194,8 @@ func TestCaptionsOfVideos(t *testing.T) {
 	sentences := `"sentences": [{"video_id": "v1", "caption": "b"}, {"video_id": "v0", "caption": "a"},
 		{"video_id": "v0", "caption": "c"}, {"video_id": "v2", "caption": "d", "sen_id": 3}]`
 	for i, text := range []string{videos + ", " + sentences, sentences + ", " + videos} {
-		o := CaptionOptions{Path: write(t, dir, "x.json", "\ufeff{\"info\": {}, "+text+"}"),
-			Out: filepath.Join(dir, fmt.Sprint(i))}
-		try.Get(Captions(o))(t)
+		o := Options{Out: filepath.Join(dir, fmt.Sprint(i))}
+		try.Get(o.from(".json", write(t, dir, "x.json", "\ufeff{\"info\": {}, "+text+"}")))(t)
 		for name, want := range map[string]string{"train_caps.txt": "a c", "train_ids.txt": "v0", "dev_caps.txt": "b",
 			"test_ids.txt": "v2"} {
 			if got := strings.Join(lines(t, filepath.Join(o.Out, name)), " "); got != want {

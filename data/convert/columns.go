@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// column is one that is read; others are passed over.
+// column is a column that is read; others are skipped.
 type column int
 
 const (
@@ -18,7 +18,7 @@ const (
 	colCount // num_boxes
 	colBoxes
 	colFeatures
-	colObject // a JSON object with num_boxes and features, as VinVL's
+	colObject // a JSON object with num_boxes and features, as in VinVL
 	numColumns
 )
 
@@ -26,15 +26,15 @@ const (
 var columnNames = [numColumns][]string{{"image_id", "img_id", "item_id"}, {"image_w", "img_w"}, {"image_h", "img_h"},
 	{"num_boxes"}, {"boxes"}, {"features"}, {"{num_boxes, features}"}}
 
-// columns says where the columns stand in a record.
+// columns says where the columns of a record are.
 type columns struct {
-	at     [numColumns]int // -1 for one that is not there
+	at     [numColumns]int // -1 for a missing column
 	fields int             // of a record
-	header string          // the header line; "" without one
-	fits   bool            // without a header: whether the set fits a record
+	header string          // the header line; "" without a header
+	fits   bool            // without a header: whether a record fits the set
 }
 
-// sure reports whether a header names the columns or a record shows them.
+// sure reports whether the columns are known from a header or a record.
 func (c *columns) sure() bool { return c.header != "" || c.fits }
 
 func (c *columns) has(col column) bool { return c.at[col] >= 0 }
@@ -64,7 +64,7 @@ func named(names []string) columns {
 	return c
 }
 
-// header returns the columns that a header names, or false where the record is data: none of its fields is a name.
+// header returns the columns that a header names; is is false if the record is data, without any name.
 func header(fields [][]byte) (c columns, is bool, err error) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -99,9 +99,9 @@ func header(fields [][]byte) (c columns, is bool, err error) {
 	return c, true, nil
 }
 
-// columnsOf returns the columns of a record of a file without a header: the columns of the one known set of as many
-// columns whose numbers and sizes of arrays are the same as in the record. Where the only set of as many columns does
-// not fit, it is returned for an error that says why.
+// columnsOf returns the columns of a record of a file without a header: the columns of the only known set with the same
+// number of columns, and the same numbers and sizes of arrays. If the only set with this number of columns does not
+// fit, it is returned for an error that says why.
 func columnsOf(fields [][]byte) (columns, error) {
 	var fit, broken []columns
 	for _, s := range columnSets {
@@ -110,7 +110,7 @@ func columnsOf(fields [][]byte) (columns, error) {
 		if c.fields != len(fields) {
 			continue
 		}
-		p := parser{columns: c, fields: fields}
+		p := parser{form: form{columns: c}, fields: fields}
 		if err := p.decode(); err != nil {
 			broken = append(broken, c)
 		} else if c.fits = p.fitsNames(names); c.fits {
@@ -135,8 +135,8 @@ func columnsOf(fields [][]byte) (columns, error) {
 		"any names for those that are not read", len(fields), strings.Join(found, ", "), strings.Join(sets, ", "))
 }
 
-// fitsNames reports whether the columns of a record that are not read are arrays as their names in a known set say: a
-// number for each region, or a probability of each class.
+// fitsNames reports whether the columns of a record that are not read have the arrays of a known set: a number for each
+// region, or a probability for each class.
 func (p *parser) fitsNames(names []string) bool {
 	for i, f := range p.fields {
 		if slices.Contains(p.columns.at[:], i) {
@@ -151,7 +151,7 @@ func (p *parser) fitsNames(names []string) bool {
 	return true
 }
 
-// splitSet returns the names of a set; the JSON object is one.
+// splitSet returns the names of the columns of a set, one of which may be a JSON object.
 func splitSet(columns string) []string {
 	if before, _, ok := strings.Cut(columns, " {"); ok {
 		return append(strings.Fields(before), columnNames[colObject][0])
@@ -159,7 +159,7 @@ func splitSet(columns string) []string {
 	return strings.Fields(columns)
 }
 
-// look says what a field looks like.
+// look describes a field.
 func look(field []byte) string {
 	text := strings.TrimSpace(string(field))
 	switch {
@@ -178,8 +178,8 @@ func look(field []byte) string {
 	return fmt.Sprintf("the text %q", clip(text))
 }
 
-// pythonBytes returns the text that Python 3 wrote as the repr of bytes, b'...', as base64.b64encode returns them; the
-// line feeds of base64.encodebytes are \n there.
+// pythonBytes returns the text of a repr of bytes, b'...', that Python 3 wrote. Line feeds of base64.encodebytes are \n
+// there.
 func pythonBytes(field []byte) []byte {
 	f := bytes.TrimSpace(field)
 	if n := len(f); n >= 3 && f[0] == 'b' && (f[1] == '\'' || f[1] == '"') && f[n-1] == f[1] {

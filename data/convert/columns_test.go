@@ -48,21 +48,13 @@ func TestColumns(t *testing.T) {
 		precise("3", 5, 8)}
 	check := func(name, text string, boxes, size bool) {
 		t.Helper()
-		o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, DType: npy.F32,
-			Force: true}, Files: []string{write(t, dir, "a.tsv", text)}}
-		if _, err := TSV(o, nil); err != nil {
+		o := to(filepath.Join(dir, "out"))
+		o.Force = true
+		if _, err := o.tsv(t, text); err != nil {
 			t.Errorf("%s: %.300v", name, err)
 			return
 		}
-		ims := try.Get(npy.Open(filepath.Join(o.Out, "x_ims.npy")))(t)
-		defer ims.Close()
-		for i, p := range pictures {
-			v := make([]float32, ims.RowLen())
-			try.Do(t, ims.ReadRow(v, i))
-			if !equal(v, p.features) {
-				t.Errorf("%s: row %d is not image %s", name, i, p.id)
-			}
-		}
+		checkRows(t, filepath.Join(o.Out, "x_ims.npy"), pictures...)
 		for end, want := range map[string]bool{"_ims_bbx.npy": boxes, "_ims_size.npy": size} {
 			f, err := npy.Open(filepath.Join(o.Out, "x"+end))
 			if (err == nil) != want {
@@ -121,20 +113,15 @@ func TestColumns(t *testing.T) {
 				columns = append(columns, more)
 			}
 		}
-		order := make([]int32, len(columns))
-		s.Perm(order)
-		mixed := make([]string, len(columns))
-		for i, j := range order {
-			mixed[i] = columns[j]
-		}
-		head := strings.Join(mixed, "\t") + "\n"
-		text := head + lines(mixed, same)
+		columns = mixed(s, columns)
+		head := strings.Join(columns, "\t") + "\n"
+		text := head + lines(columns, same)
 		switch s.IntN(4) {
 		case 0:
 			text = "\ufeff" + text
 		case 1: // parts that were put together, each with its header
-			text = head + pictures[0].published(mixed) + head + pictures[1].published(mixed) +
-				pictures[2].published(mixed) + head + pictures[3].published(mixed)
+			text = head + pictures[0].published(columns) + head + pictures[1].published(columns) +
+				pictures[2].published(columns) + head + pictures[3].published(columns)
 		case 2:
 			text = strings.ToUpper(head) + text[len(head):]
 		}
@@ -147,20 +134,19 @@ func TestColumns(t *testing.T) {
 func TestColumnsOfParts(t *testing.T) {
 	dir := try.MemoryDir(t)
 	a, b, c := precise("7", 5, 8), precise("19", 5, 8), precise("3", 5, 8)
-	o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
-		Source: npy.F32}
+	o := to(filepath.Join(dir, "out"))
+	o.SourceType = "f32"
 	boxes := []string{"image_id", "num_boxes", "boxes", "features"}
 	oscar := []string{"image_id", "num_boxes", "features"}
-	o.Files = []string{write(t, dir, "a.tsv", strings.Join(boxes, "\t")+"\n"+a.published(boxes)),
-		write(t, dir, "b.tsv", b.published(oscar))}
-	try.Refuses(TSV(o, nil))(t, "b.tsv:1", "image 19: expected boxes and image size in all images or in none")
-
+	try.Refuses(o.from(".tsv", write(t, dir, "a.tsv", strings.Join(boxes, "\t")+"\n"+a.published(boxes)),
+		write(t, dir, "b.tsv", b.published(oscar))))(t, "b.tsv:1", "image 19: expected boxes and image size in all "+
+		"images or in none")
 	mixed := []string{"image_id", "num_boxes", "image_h", "note", "features", "image_w", "boxes"}
 	cut := c.published(mixed)
-	o.Files = []string{write(t, dir, "a.tsv", a.published(mixed)),
+	rep := try.Get(o.from(".tsv", write(t, dir, "a.tsv", a.published(mixed)),
 		write(t, dir, "b.tsv", strings.Join(mixed, "\t")+"\n"+b.published(mixed)),
-		write(t, dir, "c.tsv", cut[:len(cut)/2]+"\n"+c.published(mixed))}
-	if rep := try.Get(TSV(o, nil))(t); rep.Rows["x"] != 3 {
+		write(t, dir, "c.tsv", cut[:len(cut)/2]+"\n"+c.published(mixed))))(t)
+	if rep.Rows["x"] != 3 {
 		t.Errorf("report %+v", rep)
 	}
 	checkSplit(t, o.Out, "x", npy.F32, a, b, c)
@@ -171,18 +157,16 @@ func TestUnknownColumns(t *testing.T) {
 	dir := try.MemoryDir(t)
 	p := precise("7", 5, 8)
 	columns := []string{"features", "num_boxes", "boxes", "img_id"}
-	text := strings.Repeat(p.published(columns), 1)
-	o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
-		Files: []string{write(t, dir, "a.tsv", text)}, Source: npy.F32}
-	try.Refuses(TSV(o, nil))(t, "a.tsv:1: 4 columns of no known set: base64 of 160 bytes, the number 5, base64 of "+
+	text := p.published(columns)
+	o := to(filepath.Join(dir, "out"))
+	o.SourceType, o.Force = "f32", true
+	try.Refuses(o.tsv(t, text))(t, "a.tsv:1: 4 columns of no known set: base64 of 160 bytes, the number 5, base64 of "+
 		"80 bytes, the number 7", "LXMERT (img_id img_h img_w",
 		"first line, between tabs: image_id, num_boxes and features")
-	write(t, dir, "a.tsv", strings.Join(columns, "\t")+"\n"+text) // what the message says
-	try.Get(TSV(o, nil))(t)
+	try.Get(o.tsv(t, strings.Join(columns, "\t")+"\n"+text))(t) // what the message says
 	// As many columns as a known set has, with the features elsewhere.
 	eight := []string{"image_id", "image_h", "image_w", "num_boxes", "boxes", "features", "cls_prob", "cls_idx"}
-	write(t, dir, "a.tsv", p.published(eight))
-	try.Refuses(TSV(o, nil))(t, "a.tsv:1: 8 columns of no known set")
+	try.Refuses(o.tsv(t, p.published(eight)))(t, "a.tsv:1: 8 columns of no known set")
 	for text, want := range map[string]string{
 		"image_id\tnum_boxes\tfeatures\timage_w\n":      "only one of image_w and image_h",
 		"image_id\tnum_boxes\tfeatures\tfeatures\n":     "several times: features, features",
@@ -192,8 +176,6 @@ func TestUnknownColumns(t *testing.T) {
 		"1\t{\"num_boxes\": 4, \"features\": \"AAA\n":   "image 1: not a JSON object with num_boxes and features",
 		"1\t{\"num_boxes\": 1, \"features\": [1, 2]}\n": "image 1: not a JSON object with num_boxes and features",
 	} {
-		write(t, dir, "a.tsv", text)
-		o.Force = true
-		try.Refuses(TSV(o, nil))(t, "a.tsv:1", want)
+		try.Refuses(o.tsv(t, text))(t, "a.tsv:1", want)
 	}
 }

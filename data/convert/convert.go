@@ -1,10 +1,5 @@
 // Package convert turns published region features and captions into the files of a precomp folder, features row by row
-// in constant memory:
-//
-//	TSV       bottom-up-attention's tab-separated files with base64 arrays, of any size
-//	Arrays    NumPy archives and arrays: one archive for a whole split, or a folder with a file for each image
-//	Retype    one array of features: float32 to float16 and back, other axes
-//	Captions  Karpathy's JSON of captions and splits
+// in constant memory. Formats lists the sources that it reads.
 //
 // Features become {split}_ims.npy [N, R, D], and where the source has them {split}_ims_bbx.npy [N, R, 4] (float32,
 // pixels x1, y1, x2, y2) and {split}_ims_size.npy [N, 2] (int32, width, height), plus {split}_ids.txt. Where an image
@@ -14,41 +9,13 @@ package convert
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"math"
-	"os"
-	"path/filepath"
 
-	"vsetrain/internal/files/npy"
+	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/files/runfs"
 )
 
-// Split names an output and the ids file that gives its images and their order. An empty IDs takes every image of the
-// source in its own order; that is possible for one split only.
-type Split struct {
-	Name string // "train", "dev", "test", "testall" or any other prefix
-	IDs  string // path of a text file with one image id per line
-}
-
-// Target says what is written and where. It is part of the options of TSV and Arrays.
-type Target struct {
-	// Out is a folder, made when missing.
-	Out    string `flag:"out" arg:"DIR|FILE" need:"yes" usage:"output DIR, or for a .npy source the output FILE"`
-	Splits []Split
-	DType  npy.DType // of the features: npy.F32 or npy.F16
-	Force  bool      `flag:"force" usage:"replace existing files"`
-
-	Regions int `flag:"regions" min:"0" usage:"regions per image; 0 takes the first image's" group:"Images"`
-	Dim     int `flag:"dim" min:"0" usage:"feature size; 0 takes the source's" group:"Images"`
-	// Without Fit and SkipBroken images of another number of regions, and those that cannot be read, are errors.
-	Fit        bool `flag:"fit" usage:"pad images with too few regions with zeros, and cut those with too many" group:"Images"`
-	SkipBroken bool `flag:"skip-broken" usage:"skip images that cannot be read, and name them" group:"Images"`
-	Distinct   bool `flag:"distinct" usage:"write one row for an image that an ids file repeats for each caption" group:"Images"`
-}
-
-// Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when
-// unknown.
+// Progress receives the progress of a phase, in bytes for "index" and in images for "write"; total is -1 if unknown.
 type Progress func(phase string, done, total int64)
 
 func (p Progress) report(phase string, done, total int64) {
@@ -62,22 +29,22 @@ type Report struct {
 	Rows       map[string]int // rows written for each split
 	Records    int            // images read from the source
 	Unused     int            // images of the source in no split
-	Duplicates []Duplicate    // records beside others of the same images
+	Duplicates []Duplicate    // records left out in favour of another record of the same image
 	Broken     []Broken       // images that were left out (SkipBroken)
 	Padded     int            // images with fewer than R regions (Fit)
 	Cut        int            // images with more than R regions (Fit)
-	Notes      []string       // what else a person should know, a line each
+	Notes      []string       // other information for the user, a line each
 }
 
 func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Duplicate is a record that was left out, since another one of the same image was taken.
+// Duplicate is a record that was left out because another record of the same image was used.
 type Duplicate struct {
 	ID         string
 	Kept, Left string // file:line
-	Why        string // it was left: what is wrong with it, or how it compares with the other
+	Why        string // what is wrong with the record that was left out, or how it compares with the other one
 }
 
 // Broken is an image whose record cannot be read.
@@ -102,45 +69,11 @@ func (b Broken) Error() string {
 // Unwrap implements errors.Unwrap.
 func (b Broken) Unwrap() error { return b.Err }
 
-// Validate returns an error that names the first field that cannot be used.
-func (t *Target) Validate() error {
-	switch {
-	case t.DType != npy.F32 && t.DType != npy.F16:
-		return fmt.Errorf("convert: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16,
-			string(t.DType))
-	case t.Regions < 0 || t.Regions > maxRegions:
-		return fmt.Errorf("convert: regions: expected a whole number in [0, %d], found %d", maxRegions, t.Regions)
-	case t.Dim < 0 || t.Dim > maxDim:
-		return fmt.Errorf("convert: feature size: expected a whole number in [0, %d], found %d", maxDim, t.Dim)
-	case len(t.Splits) == 0:
-		return fmt.Errorf("convert: expected at least one split, found none; name one, such as train")
-	case t.Fit && t.Regions == 0:
-		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it with --regions, 36 for " +
-			"the usual layout")
-	}
-	for _, s := range t.Splits {
-		if s.IDs == "" && len(t.Splits) > 1 {
-			return fmt.Errorf("convert: split %s has no ids file: with several splits each needs one, to tell which "+
-				"images are its own", s.Name)
-		}
-	}
-	return checkNames(t.Out, t.Splits)
-}
-
-// checkNames returns an error for an output that has no folder, or splits whose files would not be different ones.
-func checkNames(out string, splits []Split) error {
-	if out == "" {
-		return fmt.Errorf("convert: output folder: expected a path, found nothing")
-	}
-	seen := map[string]bool{}
-	for _, s := range splits {
-		if s.Name == "" || filepath.Base(s.Name) != s.Name || seen[s.Name] {
-			return fmt.Errorf("convert: split name %q: expected a different plain name for each split, such as train",
-				s.Name)
-		}
-		seen[s.Name] = true
-	}
-	return nil
+// conversion is a conversion under way: its options, whose Regions and Dim the first image settles, and its report.
+type conversion struct {
+	Options
+	Report
+	progress Progress
 }
 
 // Limits that keep a corrupt count from asking for absurd memory.
@@ -152,7 +85,6 @@ const (
 
 // item is one image of a source.
 type item struct {
-	id            string
 	regions, dim  int
 	length        int       // regions that are not padding
 	features      []float32 // [regions, dim]
@@ -160,32 +92,30 @@ type item struct {
 	width, height int64     // 0 when unknown
 }
 
-// shape settles R and D by the first image and checks or fits every later one.
-func (t *Target) shape(it *item, rep *Report) error {
-	t.Regions = cmp.Or(t.Regions, it.regions)
-	t.Dim = cmp.Or(t.Dim, it.dim)
-	if it.dim != t.Dim {
+// fitItem settles R and D by the first image, and checks or fits every later one.
+func (c *conversion) fitItem(it *item) error {
+	c.Regions, c.Dim = cmp.Or(c.Regions, it.regions), cmp.Or(c.Dim, it.dim)
+	if it.dim != c.Dim {
 		return fmt.Errorf("expected features of %d channels, found %d; all images of a data set must come from one "+
-			"detector", t.Dim, it.dim)
+			"detector", c.Dim, it.dim)
 	}
-	it.length = min(it.regions, t.Regions)
-	if it.regions == t.Regions {
+	it.length = min(it.regions, c.Regions)
+	switch {
+	case it.regions == c.Regions:
 		return nil
-	}
-	if !t.Fit {
+	case !c.Fit:
 		return fmt.Errorf("expected %d regions, found %d; allow padding and cutting with --fit, or extract the "+
-			"features with a fixed number of boxes", t.Regions, it.regions)
+			"features with a fixed number of boxes", c.Regions, it.regions)
+	case it.regions < c.Regions:
+		c.Padded++
+	default:
+		c.Cut++
 	}
-	if it.regions < t.Regions {
-		rep.Padded++
-	} else {
-		rep.Cut++
-	}
-	it.features = fit(it.features, t.Regions*t.Dim)
+	it.features = fit(it.features, c.Regions*c.Dim)
 	if it.boxes != nil {
-		it.boxes = fit(it.boxes, t.Regions*4)
+		it.boxes = fit(it.boxes, c.Regions*4)
 	}
-	it.regions = t.Regions
+	it.regions = c.Regions
 	return nil
 }
 
@@ -199,25 +129,18 @@ func fit(v []float32, n int) []float32 {
 
 // finite returns an error for the first value that is not a finite number; width is the row length of v.
 func finite(what string, v []float32, width int) error {
-	for i, x := range v {
-		if d := float64(x); math.IsNaN(d) || math.IsInf(d, 0) {
-			return fmt.Errorf("%s: region %d, channel %d is %v: expected a finite number; extract the features of "+
-				"this image again", what, i/width, i%width, x)
-		}
+	if i := vec.NotFinite(v); i >= 0 {
+		return fmt.Errorf("%s: region %d, channel %d is %v: expected a finite number; extract the features of this "+
+			"image again", what, i/width, i%width, v[i])
 	}
 	return nil
 }
 
 // free returns an error when path exists and force is not set.
 func free(path string, force bool) error {
-	_, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case force:
-		return nil
+	there, err := runfs.Exists(path)
+	if err == nil && there && !force {
+		err = fmt.Errorf("%s: already exists; choose another folder or replace it with --force", path)
 	}
-	return fmt.Errorf("%s: already exists; choose another folder or replace it with --force", path)
+	return err
 }

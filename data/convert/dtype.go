@@ -5,24 +5,21 @@ import (
 	"fmt"
 	"math"
 	"strings"
-
-	"vsetrain/internal/files/npy"
 )
 
-// The type of raw bytes follows from their number where the number of values is known; otherwise the values have to
-// tell it. Of the 16-bit words of floating-point numbers, those that begin a number, little-endian its last word, hold
-// its sign and exponent, and the exponents of many features are alike in their upper six bits. The upper bits of the
-// other words are of the mantissa: every pattern occurs as often as any other. So the words of four places in turn, the
-// words of 8 bytes, are heads (H) and mantissas (M): HHHH is float16, MHMH float32, MMMH float64. Whatever looks
-// otherwise, such as whole numbers and features of two columns that differ, is not decided.
+// The type of raw bytes follows from their number if the number of values is known; otherwise it is derived from the
+// values. The last 16-bit word of a little-endian floating-point number holds its sign and exponent, and most features
+// have similar exponents, so few patterns of its upper six bits occur. In the other words, which hold the mantissa, all
+// patterns occur equally often. So the four words of 8 bytes are heads (H) or mantissas (M): HHHH is float16, MHMH
+// float32, MMMH float64. Anything else, such as whole numbers or features whose columns differ, is ambiguous.
 
 const (
-	places    = 4    // of words whose statistics are kept apart
-	mostWords = 2048 // of a place that are looked at
-	someWords = 20   // different ones, from which a place can be judged
+	places    = 4    // of words with statistics of their own
+	mostWords = 2048 // examined words of a place
+	someWords = 20   // different words that a place needs for a decision
 )
 
-// wordStats are the different words, zero aside, that occur at each place.
+// wordStats are the different words except zero that occur at each place.
 type wordStats struct {
 	seen [places]map[uint16]bool
 	n    [places]int // with repetitions
@@ -43,10 +40,10 @@ func (w *wordStats) add(row []byte) {
 	}
 }
 
-// size returns how many bytes a value has, of which width are the bytes of a region; 0 where the words do not tell.
+// size returns the number of bytes of a value, 0 if it is ambiguous; width is the number of bytes of a region.
 func (w *wordStats) size(width int) int {
 	if width%4 != 0 {
-		return 2 // the only type of which a whole number of values fits
+		return 2 // the only type with a whole number of values
 	}
 	period := places
 	if width%8 != 0 {
@@ -65,7 +62,7 @@ func (w *wordStats) size(width int) int {
 	return map[string]int{"HH": 2, "HHHH": 2, "MH": 4, "MHMH": 4, "MMMH": 8}[kinds]
 }
 
-// place holds how often each pattern of the upper six bits occurs among the different words of a place.
+// place counts the patterns of the upper six bits among the different words of a place.
 type place struct {
 	upper    [64]float64
 	n, signs float64
@@ -77,8 +74,8 @@ func (p *place) add(word uint16) {
 	p.signs += float64(word >> 15)
 }
 
-// kind returns H where the words are heads like the words of another place, M where they are mantissas, or ?. Two words
-// of a mantissa have the same upper bits once in 64 times, two heads once in 16 at least.
+// kind returns H if the words are heads like the words of another place, M if they are mantissas, or ?. Two words of a
+// mantissa have the same upper bits in one of 64 cases, two heads in at least one of 16.
 func (p *place) kind(head place) string {
 	if p.n < someWords {
 		return "?"
@@ -101,15 +98,15 @@ func (p *place) kind(head place) string {
 	return "?"
 }
 
-// valueSizes are the bytes of a value of each type that a source may have; typeName is what NumPy calls it.
-var valueSizes = map[npy.DType]int{"": 0, npy.F16: 2, npy.F32: 4, npy.F64: 8}
+// valueSizes are the bytes of a value of each SourceType; typeName is what NumPy calls the type.
+var valueSizes = map[string]int{"f16": 2, "f32": 4, "f64": 8}
 
 func typeName(size int) string { return fmt.Sprintf("float%d", 8*size) }
 
-// choose returns the bytes of a value, which the options say, or the number of values does, or the values do. width is
-// the number of bytes of a region.
-func (o *TSVOptions) choose(width int, w *wordStats) (int, error) {
-	given, size := valueSizes[o.Source], 0
+// choose returns the bytes of a value: from the options, otherwise from the number of values, otherwise from the
+// values. width is the number of bytes of a region.
+func (o *Options) choose(width int, w *wordStats) (int, error) {
+	given, size := valueSizes[o.SourceType], 0
 	if o.Dim > 0 {
 		size = width / o.Dim // survey leaves no other widths
 	}
@@ -118,8 +115,8 @@ func (o *TSVOptions) choose(width int, w *wordStats) (int, error) {
 		return 0, fmt.Errorf("features of %d bytes a region: %d values (--dim) are %s, but --source-dtype says %s",
 			width, o.Dim, typeName(size), typeName(given))
 	case given > 0 && width%given != 0:
-		return 0, fmt.Errorf("features of %d bytes a region are no whole number of %s values (--source-dtype)", width,
-			typeName(given))
+		return 0, fmt.Errorf("features of %d bytes a region are not a whole number of %s values (--source-dtype)",
+			width, typeName(given))
 	case given > 0:
 		return given, nil
 	case size > 0:
@@ -134,7 +131,7 @@ func (o *TSVOptions) choose(width int, w *wordStats) (int, error) {
 			may = append(may, fmt.Sprintf("%d %s", width/s, typeName(s)))
 		}
 	}
-	return 0, fmt.Errorf("features of %d bytes a region: they may be %s values, and the bytes do not tell which; say "+
-		"it with --source-dtype f16, f32 or f64, or give the number of values with --dim", width,
+	return 0, fmt.Errorf("features of %d bytes a region: they may be %s values; say which with "+
+		"--source-dtype f16, f32 or f64, or give the number of values with --dim", width,
 		strings.Join(may, " or "))
 }

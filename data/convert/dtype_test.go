@@ -19,9 +19,8 @@ import (
 // valueTypes are the types of base64 features.
 var valueTypes = []struct {
 	flag string
-	npy.DType
 	size int
-}{{"f16", npy.F16, 2}, {"f32", npy.F32, 4}, {"f64", npy.F64, 8}}
+}{{"f16", 2}, {"f32", 4}, {"f64", 8}}
 
 // encode64 returns base64 of values of size bytes each, and the values that it holds, as float32.
 func encode64(v []float64, size int) (text string, held []float32) {
@@ -147,15 +146,15 @@ func TestTypeOfTheSource(t *testing.T) {
 				values := images * d
 				for _, by := range []string{"values", "dim", "flag", "both"}[:4-3*min(1, seed%4)] {
 					name := fmt.Sprintf("%s %s, %d x %d, by %s", kind.name, typ.flag, images, d, by)
-					o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}},
-						Regions: 1, Fit: true, DType: npy.F32, Force: true}, Files: []string{src}}
+					o := to(filepath.Join(dir, "out"))
+					o.Regions, o.Fit, o.Force = 1, true, true
 					if by == "dim" || by == "both" {
 						o.Dim = d
 					}
 					if by == "flag" || by == "both" {
-						o.Source = typ.DType
+						o.SourceType = typ.flag
 					}
-					_, err := TSV(o, nil)
+					_, err := o.from(".tsv", src)
 					switch {
 					case err != nil && by == "values" && strings.Contains(err.Error(), "--source-dtype f16"):
 						if kind.network && values >= 1000 && d >= 16 {

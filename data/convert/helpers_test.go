@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,37 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/lab/try"
 )
+
+// to are options for split x, or other splits, of float32.
+func to(out string, splits ...Split) Options {
+	if len(splits) == 0 {
+		splits = []Split{{Name: "x"}}
+	}
+	return Options{Out: out, Splits: splits, DType: npy.F32}
+}
+
+// target is the same for images of 3 regions of 5 channels.
+func target(out string, splits ...Split) Options {
+	o := to(out, splits...)
+	o.Regions, o.Dim = 3, 5
+	return o
+}
+
+// from converts sources as the command does.
+func (o Options) from(kind string, sources ...string) (*Report, error) {
+	o.Sources = sources
+	f := &Formats[slices.IndexFunc(Formats, func(f Format) bool { return f.Kind == kind })]
+	if err := f.Check(&o); err != nil {
+		return nil, err
+	}
+	return f.Convert(&o, nil)
+}
+
+// tsv converts the text of a .tsv file.
+func (o Options) tsv(t testing.TB, text string) (*Report, error) {
+	t.Helper()
+	return o.from(".tsv", write(t, t.TempDir(), "a.tsv", text))
+}
 
 // picture is a made-up image of a source.
 type picture struct {
@@ -75,31 +107,26 @@ func tsv(t testing.TB, dir, name, end string, pictures ...picture) string {
 // checkSplit compares the files of a split with the pictures they must hold.
 func checkSplit(t *testing.T, dir, split string, dtype npy.DType, want ...picture) {
 	t.Helper()
-	ims, boxes, sizes := opened(t, dir, split+"_ims.npy"), opened(t, dir, split+"_ims_bbx.npy"),
-		opened(t, dir, split+"_ims_size.npy")
-	if ims.DType != dtype {
+	if ims := opened(t, dir, split+"_ims.npy"); ims.DType != dtype {
 		t.Errorf("%s: type %s, want %s", split, ims.DType, dtype)
 	}
-	if ims.Rows() != len(want) || boxes.Rows() != len(want) || sizes.Rows() != len(want) {
-		t.Fatalf("%s: shapes %v %v %v, want %d rows", split, ims.Shape, boxes.Shape, sizes.Shape, len(want))
+	checkRows(t, filepath.Join(dir, split+"_ims.npy"), want...)
+	boxes, sizes := opened(t, dir, split+"_ims_bbx.npy"), opened(t, dir, split+"_ims_size.npy")
+	if boxes.Rows() != len(want) || sizes.Rows() != len(want) {
+		t.Fatalf("%s: shapes %v %v, want %d rows", split, boxes.Shape, sizes.Shape, len(want))
 	}
 	wh := try.Get(sizes.Ints())(t)
 	var ids string
 	for i, p := range want {
-		f, b := make([]float32, ims.RowLen()), make([]float32, boxes.RowLen())
-		try.Do(t, ims.ReadRow(f, i))
+		b := make([]float32, boxes.RowLen())
 		try.Do(t, boxes.ReadRow(b, i))
-		if !equal(f, p.features) || !equal(b, p.boxes) {
-			t.Errorf("%s: row %d is not image %s", split, i, p.id)
-		}
-		if wh[2*i] != int64(p.w) || wh[2*i+1] != int64(p.h) {
-			t.Errorf("%s: row %d has size %v, want %dx%d", split, i, wh[2*i:2*i+2], p.w, p.h)
+		if !slices.Equal(b, p.boxes) || wh[2*i] != int64(p.w) || wh[2*i+1] != int64(p.h) {
+			t.Errorf("%s: row %d has boxes %v of %v, want those of image %s", split, i, b, wh[2*i:2*i+2], p.id)
 		}
 		ids += p.id + "\n"
 	}
-	got, err := os.ReadFile(filepath.Join(dir, split+"_ids.txt"))
-	if err != nil || string(got) != ids {
-		t.Errorf("%s_ids.txt is %q (%v), want %q", split, got, err, ids)
+	if got := string(try.Get(os.ReadFile(filepath.Join(dir, split+"_ids.txt")))(t)); got != ids {
+		t.Errorf("%s_ids.txt is %q, want %q", split, got, ids)
 	}
 }
 
@@ -110,16 +137,39 @@ func opened(t *testing.T, dir, name string) *npy.File {
 	return f
 }
 
-func equal(a, b []float32) bool {
-	if len(a) != len(b) {
-		return false
+// checkRows compares the rows of an array with the features of pictures.
+func checkRows(t *testing.T, path string, want ...picture) {
+	t.Helper()
+	f := try.Get(npy.Open(path))(t)
+	defer f.Close()
+	if f.Rows() != len(want) {
+		t.Errorf("%s: shape %v, want %d rows", path, f.Shape, len(want))
+		return
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
+	for i, p := range want {
+		v := make([]float32, f.RowLen())
+		try.Do(t, f.ReadRow(v, i))
+		if !slices.Equal(v, p.features) {
+			t.Errorf("%s: row %d is not image %s", path, i, p.id)
 		}
 	}
-	return true
+}
+
+// mixed draws an order of lines.
+func mixed(s *philox.Stream, lines []string) (out []string) {
+	order := make([]int32, len(lines))
+	s.Perm(order)
+	for _, i := range order {
+		out = append(out, lines[i])
+	}
+	return out
+}
+
+// replaceField changes a field of a line.
+func replaceField(line string, field int, with string) string {
+	f := strings.Split(line, "\t")
+	f[field] = with
+	return strings.Join(f, "\t")
 }
 
 // leftovers fails when a folder holds anything.

@@ -12,9 +12,9 @@ import (
 type idList struct {
 	path   string
 	ids    []string // canonical
-	lines  []string // as they are written
+	lines  []string // as in the file
 	number []int    // of each line in the file, from 1
-	rows   int      // that the ids stand for
+	rows   int      // number of feature rows
 }
 
 // canonical removes blanks and, from whole numbers, leading zeros, so that 000042 and 42 are one image.
@@ -32,8 +32,8 @@ func canonical(id string) string {
 // maxIDs bounds an ids file in bytes.
 const maxIDs = 1 << 30
 
-// readIDs reads an ids file; blank lines are allowed at its end only. Equal ids in a row stand for one row where they
-// are to be distinct.
+// readIDs reads an ids file; blank lines are allowed only at its end. With distinct, consecutive equal ids have one
+// feature row.
 func readIDs(path string, distinct bool) (*idList, error) {
 	text, err := regular.ReadText(path, maxIDs, "ids of images")
 	if err != nil {
@@ -56,8 +56,8 @@ func readIDs(path string, distinct bool) (*idList, error) {
 		}
 		if last := len(l.ids) - 1; !distinct || last < 0 || l.ids[last] != id {
 			if distinct && at[id] > 0 {
-				return nil, fmt.Errorf("%s:%d: image %s was in line %d already, with others between them; for one row "+
-					"for each image (--distinct) the lines of an image have to follow each other", path, n, id, at[id])
+				return nil, fmt.Errorf("%s:%d: image %s was in line %d already; for one row for each image "+
+					"(--distinct) the lines of an image must be consecutive", path, n, id, at[id])
 			}
 			l.rows++
 		}
@@ -70,7 +70,7 @@ func readIDs(path string, distinct bool) (*idList, error) {
 	return l, nil
 }
 
-// missing returns an error that lists the ids for which have is false, each with its line, or nil.
+// missing returns an error that lists the ids for which have is false, with their lines; nil if there are none.
 func (l *idList) missing(have func(id string) bool, source string) error {
 	const shown = 10
 	var list []string
@@ -92,7 +92,7 @@ func (l *idList) missing(have func(id string) bool, source string) error {
 	if n > shown {
 		more = fmt.Sprintf(" and %d more", n-shown)
 	}
-	return fmt.Errorf("%s: %d of its ids are not in %s: %s%s; give all files of the features, or an ids file of what "+
-		"they hold",
+	return fmt.Errorf("%s: %d of its ids are not in %s: %s%s; give all feature files, or an ids file with the "+
+		"images that they have",
 		l.path, n, source, strings.Join(list, ", "), more)
 }

@@ -33,25 +33,25 @@ func TestLengths(t *testing.T) {
 			store(t, src, p, [2]string{"x", "bbox"})
 			want, short = append(want, int64(min(n, regions))), short || n < regions
 		}
-		to := Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, Regions: regions, Fit: true,
-			DType: npy.F32, Force: true}
+		o := to(filepath.Join(dir, "out"))
+		o.Regions, o.Fit, o.Force = regions, true, true
 		ids := ""
 		for _, p := range pictures {
 			ids += p.id + "\n" + p.id + "\n"
 		}
-		byIDs := to
-		byIDs.Splits = []Split{{"x", write(t, dir, "ids.txt", ids)}}
-		file := []string{tsv(t, dir, "a.tsv", "\n", pictures...)}
-		for name, convert := range map[string]func() (*Report, error){
-			"folder": func() (*Report, error) { return Arrays(ArrayOptions{Target: to, Path: src}, nil) },
-			"order":  func() (*Report, error) { return TSV(TSVOptions{Target: to, Files: file, Source: npy.F32}, nil) },
-			"ids": func() (*Report, error) {
-				return TSV(TSVOptions{Target: byIDs, Files: file, Source: npy.F32}, nil)
-			},
-		} {
+		file := tsv(t, dir, "a.tsv", "\n", pictures...)
+		for _, name := range []string{"folder", "order", "ids"} {
 			write(t, dir, "out/x_lengths.npy", "of another source")
-			try.Get(convert())(t)
-			f, err := npy.Open(filepath.Join(to.Out, "x_lengths.npy"))
+			kind, source := ".tsv", file
+			switch name {
+			case "folder":
+				kind, source = "folder", src
+			case "ids":
+				o.Splits = []Split{{"x", write(t, dir, "ids.txt", ids)}}
+			}
+			o.SourceType = "f32"
+			try.Get(o.from(kind, source))(t)
+			f, err := npy.Open(filepath.Join(o.Out, "x_lengths.npy"))
 			if !short {
 				if !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("seed %d, %s: lengths where no image is padded (%v)", seed, name, err)
@@ -91,41 +91,40 @@ func TestFolderOfArrays(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string][]byte
 		axes  Axes
-		scale float64
 		want  string // error, or nothing
 	}{
 		"plain": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6), "20.NPY": npyBytes("<f8",
 			wide(b.features), 4, 6), "000100.npy": npyBytes("<f4", c.features, 4, 6), "._3.npy": {1},
-			"20_info.npy": []byte("dict"), "notes.txt": {1}}, Axes{}, 0, ""},
+			"20_info.npy": []byte("dict"), "notes.txt": {1}}, Axes{}, ""},
 		"batch axis": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 1, 4, 6), "20.npy": npyBytes("<f4",
-			b.features, 1, 4, 6), "100.npy": npyBytes("<f4", c.features, 1, 4, 6)}, Axes{Squeeze: []int{0}}, 0, ""},
-		"batch axis, not told": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 1, 4, 6)}, Axes{}, 0,
+			b.features, 1, 4, 6), "100.npy": npyBytes("<f4", c.features, 1, 4, 6)}, Axes{Squeeze: []int{0}}, ""},
+		"batch axis, not told": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 1, 4, 6)}, Axes{},
 			"3.npy: features: expected features [R, D] or [D], found shape [1 4 6]; --squeeze 0 drops"},
 		"grid": {map[string][]byte{"3.npy": npyBytes("<f4", chw(a), 6, 2, 2),
 			"20.npy": npyBytes("<f4", chw(b), 6, 2, 2), "100.npy": npyBytes("<f4", chw(c), 6, 2, 2)},
-			Axes{Grid: "nchw"}, 0, ""},
-		"grid, not told": {map[string][]byte{"3.npy": npyBytes("<f4", chw(a), 6, 2, 2)}, Axes{}, 0,
+			Axes{Grid: "nchw"}, ""},
+		"grid, not told": {map[string][]byte{"3.npy": npyBytes("<f4", chw(a), 6, 2, 2)}, Axes{},
 			"--grid nchw takes the axes for [C, H, W]: [4 6]; --grid nhwc takes the axes for [H, W, C]: [12 2]"},
-		"codes": {map[string][]byte{"3.npy": npyBytes("|u1", make([]byte, 24), 4, 6)}, Axes{}, 0,
-			"found uint8; its numbers stand for others: say with --scale"},
-		"no such axis": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6)}, Axes{Squeeze: []int{1}}, 0,
+		"codes": {map[string][]byte{"3.npy": npyBytes("|u1", make([]byte, 24), 4, 6)}, Axes{},
+			"found uint8: integers need --scale"},
+		"no such axis": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6)}, Axes{Squeeze: []int{1}},
 			"shape [4 6] has no axis 1 of length 1"},
 		"both": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6), "03.npy": npyBytes("<f4", a.features, 4,
-			6)}, Axes{}, 0, "are both image 3"},
-		"cut off": {map[string][]byte{"3.npy": npyBytes("<f4", a.features[:20], 4, 6)}, Axes{}, 0,
+			6)}, Axes{}, "are both image 3"},
+		"cut off": {map[string][]byte{"3.npy": npyBytes("<f4", a.features[:20], 4, 6)}, Axes{},
 			"needs 96 bytes of data, found 80"},
 		"not one": {map[string][]byte{"3.npy": []byte("PK\x03\x04" + string(make([]byte, 22)) + "\x0c\x00\x00\x00" +
-			"features.npy")}, Axes{}, 0, "a NumPy archive with the array features"},
-		"nothing": {map[string][]byte{"notes.txt": {1}}, Axes{}, 0, "{image_id}.npz or {image_id}.npy"},
+			"features.npy")}, Axes{}, "a NumPy archive with the array features"},
+		"nothing": {map[string][]byte{"notes.txt": {1}}, Axes{}, "{image_id}.npz or {image_id}.npy"},
 	} {
 		src := filepath.Join(dir, name)
 		try.Do(t, os.Mkdir(src, 0o777))
 		for f, content := range test.files {
 			write(t, src, f, string(content))
 		}
-		o := ArrayOptions{Target: Target{Out: filepath.Join(dir, name+" out"), Splits: []Split{{Name: "x"}},
-			DType: npy.F32}, Axes: test.axes, Scale: test.scale, Path: src}
-		rep, err := Arrays(o, nil)
+		o := to(filepath.Join(dir, name+" out"))
+		o.Axes = test.axes
+		rep, err := o.from("folder", src)
 		if test.want != "" {
 			try.Fails(t, err, test.want)
 			continue
@@ -134,14 +133,7 @@ func TestFolderOfArrays(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		f := opened(t, o.Out, "x_ims.npy")
-		for i, p := range []picture{a, b, c} {
-			v := make([]float32, f.RowLen())
-			try.Do(t, f.ReadRow(v, i))
-			if !equal(v, p.features) {
-				t.Errorf("%s: row %d is not image %s", name, i, p.id)
-			}
-		}
+		checkRows(t, filepath.Join(o.Out, "x_ims.npy"), a, b, c)
 		if name == "plain" && len(rep.Notes) != 1 {
 			t.Errorf("%s: %q", name, rep.Notes)
 		}
@@ -152,11 +144,10 @@ func TestFolderOfArrays(t *testing.T) {
 	write(t, src, "3.npy", string(npyBytes("<f4", a.features, 4, 6)))
 	npz(t, filepath.Join(src, "20.npz"), map[string][]byte{"feat": npyBytes("<f4", b.features, 4, 6)})
 	write(t, src, "7.npy", "\x93NUMPY")
-	o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "o"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
-		Path: src}
-	try.Refuses(Arrays(o, nil))(t, "7.npy", "--skip-broken")
+	o := to(filepath.Join(dir, "o"))
+	try.Refuses(o.from("folder", src))(t, "7.npy", "--skip-broken")
 	o.SkipBroken = true
-	if rep := try.Get(Arrays(o, nil))(t); len(rep.Broken) != 1 || rep.Rows["x"] != 2 {
+	if rep := try.Get(o.from("folder", src))(t); len(rep.Broken) != 1 || rep.Rows["x"] != 2 {
 		t.Errorf("report %+v", rep)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// A .npz archive is a zip file whose members are .npy arrays. Members are read front to back because compressed ones
-// cannot be mapped; the format is the one of internal/files/npy, restricted to little-endian numbers in C order.
+// A .npz archive is a zip file whose members are .npy arrays. Members are read sequentially because compressed members
+// cannot be mapped. The format is the same as in internal/files/npy, restricted to little-endian numbers in C order.
 
 // member is an open array, in an archive or alone.
 type member struct {
@@ -19,10 +19,10 @@ type member struct {
 	c    io.Closer
 }
 
-// mostDeflated is how many bytes one byte of a deflated member can stand for (RFC 1951).
+// mostDeflated is the largest number of bytes that one byte of a deflated member can unpack to (RFC 1951).
 const mostDeflated = 1032
 
-// checkSizes returns an error for a member that claims more bytes than an archive of the given size can hold.
+// checkSizes returns an error if a member claims more bytes than an archive of the given size can hold.
 func checkSizes(f *zip.File, archive int64) error {
 	stored, claimed := f.CompressedSize64, f.UncompressedSize64
 	switch {
@@ -35,7 +35,8 @@ func checkSizes(f *zip.File, archive int64) error {
 	return nil
 }
 
-// openMember starts reading an array of an archive of the given size; Close it. Errors name the member only.
+// openMember starts reading an array of an archive of the given size. The caller closes it. Errors name only the
+// member.
 func openMember(f *zip.File, archive int64) (*member, error) {
 	if err := checkSizes(f, archive); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -59,7 +60,7 @@ func openMember(f *zip.File, archive int64) (*member, error) {
 	return m, nil
 }
 
-// openArray starts reading the array of a .npy file; Close it.
+// openArray starts reading the array of a .npy file. The caller closes it.
 func openArray(path string) (*member, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
@@ -77,8 +78,13 @@ func openArray(path string) (*member, error) {
 	return m, nil
 }
 
-// Close ends the reading.
-func (m *member) Close() error { return m.c.Close() }
+// Close closes the file. A nil member has none.
+func (m *member) Close() error {
+	if m == nil {
+		return nil
+	}
+	return m.c.Close()
+}
 
 // read fills dst with the next elements of an array.
 func read[T float32 | float64](m *member, dst []T) error {

@@ -59,6 +59,16 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// convert converts the source to float16.
+func (e *endless) convert(t testing.TB, out string, split Split, progress Progress) *Report {
+	t.Helper()
+	e.at = 0
+	c := &conversion{Options: to(out, split), Report: Report{Rows: map[string]int{}}, progress: progress}
+	c.DType, c.SourceType = npy.F16, "f32"
+	try.Do(t, c.records([]source{{name: "endless", r: e, at: e, bytes: e.size()}}))
+	return &c.Report
+}
+
 // A source of 200 MB must be converted in a few megabytes, both ways; what counts is that the memory does not depend on
 // the length of the source.
 func TestMemoryIsThatOfOneRecord(t *testing.T) {
@@ -81,21 +91,22 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		before, most := m.HeapInuse, m.HeapInuse
-		watch := func(_ string, done, _ int64) {
+		written := int64(0)
+		watch := func(phase string, done, _ int64) {
+			if phase == "write" {
+				written = done
+			}
 			if done%16 == 0 {
 				runtime.ReadMemStats(&m)
 				most = max(most, m.HeapInuse)
 			}
 		}
-		src.at = 0
-		o := TSVOptions{Target: Target{Out: filepath.Join(dir, name), Splits: []Split{split}, DType: npy.F16},
-			Files: []string{"endless"}, Source: npy.F32}
-		rep := try.Get(convertTSV(&o, []source{{name: "endless", r: src, at: src, size: src.size()}}, watch))(t)
+		rep := src.convert(t, filepath.Join(dir, name), split, watch)
 		want := n
 		if split.IDs != "" {
 			want = n / 10
 		}
-		if rep.Rows["a"] != want || rep.Records != n {
+		if rep.Rows["a"] != want || written != int64(want) || rep.Records != n {
 			t.Errorf("%s: report %+v, want %d rows", name, rep, want)
 		}
 		if used := int64(most) - int64(before); used > 24<<20 {
@@ -108,10 +119,7 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 func BenchmarkTSV(b *testing.B) {
 	src := newEndless(100)
 	b.SetBytes(src.size())
-	for range b.N {
-		src.at = 0
-		o := TSVOptions{Target: Target{Out: b.TempDir(), Splits: []Split{{Name: "a"}}, DType: npy.F16},
-			Files: []string{"endless"}, Source: npy.F32}
-		try.Get(convertTSV(&o, []source{{name: "endless", r: src, at: src, size: src.size()}}, nil))(b)
+	for b.Loop() {
+		src.convert(b, b.TempDir(), Split{Name: "a"}, nil)
 	}
 }

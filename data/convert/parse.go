@@ -18,16 +18,14 @@ var floatTypes = map[int]string{2: "F16", 4: "F32", 8: "F64"}
 
 // parser turns records into items; it owns the buffers that the items point into.
 type parser struct {
-	columns columns
-	size    int // bytes of a value of the features; 0 where it is not known
-	dim     int // values of a region, the same
-	boxSize int // of the boxes, the same
-	fields  [][]byte
-	raw     []byte // of the features
-	it      item
+	form
+	fields [][]byte
+	record []byte // that was loaded
+	raw    []byte // of the features
+	it     item
 }
 
-// begin cuts a record into fields and reads its id, which it may return with an error too.
+// begin splits a record into fields and reads its id, which it may return together with an error.
 func (p *parser) begin(rec []byte) (id string, err error) {
 	if p.fields, err = splitFields(bytes.TrimPrefix(rec, byteOrderMark), p.fields); err != nil {
 		return "", err
@@ -48,17 +46,12 @@ func (p *parser) begin(rec []byte) (id string, err error) {
 	return id, nil
 }
 
-// item decodes a record that begin has read. The result is valid until the next call.
-func (p *parser) item(id string) (*item, error) {
-	p.it.id = id
-	err := p.decode()
-	if err == nil {
-		err = p.features()
-	}
-	if err != nil {
+// item decodes the record that begin has split. The result is valid until the next call.
+func (p *parser) item() (*item, error) {
+	if err := p.decode(); err != nil {
 		return nil, err
 	}
-	return &p.it, nil
+	return &p.it, p.features()
 }
 
 // decode reads the fields of a record; the features stay bytes.
@@ -86,7 +79,7 @@ func (p *parser) decode() (err error) {
 	case err != nil:
 		return err
 	case n == 0:
-		return fmt.Errorf("num_boxes: 0, an image without regions, of which no row can be made")
+		return fmt.Errorf("num_boxes: 0: an image without regions cannot have a row")
 	}
 	if it.regions = int(n); !c.has(colBoxes) {
 		it.boxes = nil // of a source that has them
@@ -97,13 +90,13 @@ func (p *parser) decode() (err error) {
 		return err
 	}
 	if len(p.raw) == 0 || len(p.raw)%(2*it.regions) != 0 {
-		return fmt.Errorf("features: %d bytes are not as many values for each of %d boxes (num_boxes): the line is "+
-			"truncated or its count is wrong", len(p.raw), it.regions)
+		return fmt.Errorf("features: %d bytes are not a whole number of values for each of %d boxes (num_boxes): "+
+			"the line is truncated or num_boxes is wrong", len(p.raw), it.regions)
 	}
 	return nil
 }
 
-// boxes reads the boxes, [num_boxes, 4], whose type follows from the number of their bytes.
+// boxes reads the boxes [num_boxes, 4], whose type follows from their number of bytes.
 func (p *parser) boxes(field []byte) error {
 	b, err := decode64(colBoxes, field, p.raw)
 	if err != nil {
@@ -128,17 +121,17 @@ func (p *parser) boxes(field []byte) error {
 // oneOf lists the numbers of bytes of the three types.
 func oneOf(f16, f32, f64 int) string { return fmt.Sprintf("%d, %d or %d", f16, f32, f64) }
 
-// features makes numbers of the bytes of the features, now that their type is known.
+// features converts the bytes of the features, whose type is known, to numbers.
 func (p *parser) features() error {
 	it, n := &p.it, len(p.raw)
 	switch {
 	case p.size == 0 && p.dim > 0:
 		return fmt.Errorf("expected features of %d channels (--dim), %s bytes for each of %d boxes as float16, "+
-			"float32 or float64, found %d in all: the line is truncated, or the channels are others", p.dim,
+			"float32 or float64, found %d in all: the line is truncated, or --dim is wrong", p.dim,
 			oneOf(2*p.dim, 4*p.dim, 8*p.dim), it.regions, n)
 	case p.size == 0:
-		return fmt.Errorf("features: %d bytes of a type that is not known, since no record at the beginning of the "+
-			"file could be read; say it with --source-dtype f16, f32 or f64", n)
+		return fmt.Errorf("features: %d bytes of an unknown type, because no record at the beginning of the file "+
+			"could be read; name the type with --source-dtype f16, f32 or f64", n)
 	case n%(p.size*it.regions) != 0 || p.dim > 0 && n != p.size*p.dim*it.regions:
 		return fmt.Errorf("features: expected %d bytes for each of %d boxes, as in most records, found %d in all: the "+
 			"line is truncated, or of another detector", p.size*p.dim, it.regions, n)
@@ -157,7 +150,7 @@ func floats(dst []float32, b []byte, size int) []float32 {
 	return dst
 }
 
-// object returns num_boxes and features of a JSON object, as VinVL writes it; Python's repr of such a dict is read too.
+// object returns num_boxes and features of a JSON object, as VinVL writes it, or of Python's repr of such a dict.
 func object(field []byte) (count, features []byte, err error) {
 	o := struct {
 		Count    json.Number `json:"num_boxes"`
@@ -177,7 +170,7 @@ func object(field []byte) (count, features []byte, err error) {
 	return []byte(o.Count), []byte(*o.Features), nil
 }
 
-// number reads a whole number, also written as 640.0.
+// number reads a whole number, which may have the form 640.0.
 func number(col column, field []byte, lo, hi int64) (int64, error) {
 	name, text := columnNames[col][0], string(pythonBytes(field))
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// Records of a tab-separated file as Python's csv module writes them: fields between tabs; a field may be put into
-// double quotes, inside which tabs and line ends are text and a quote is doubled; a line ends with \n or \r\n. Lines of
-// 36 x 2048 features are 400 kB long, so records are read into one growing buffer with a limit.
+// Records are the records of a tab-separated file of Python's csv module: fields are separated by tabs. A field may be
+// in double quotes; inside them tabs and line ends are text, and a quote is doubled. A line ends with \n or \r\n. Lines
+// with 36 x 2048 features are 400 kB long, so records are read into one growing buffer with a limit.
 
 // maxRecord is the longest record accepted, in bytes: 36 x 2048 features take 0.4 MB, 100 x 2048 take 1.1 MB.
 const maxRecord = 64 << 20
@@ -30,8 +30,8 @@ func newRecordReader(r io.Reader) *recordReader {
 	return &recordReader{r: bufio.NewReaderSize(r, 1<<20), next: 1, limit: maxRecord}
 }
 
-// read returns the next record without its line end, skipping blank lines. The bytes are valid until the next call. At
-// the end of the file it returns io.EOF. Errors do not name the file; line says where they are.
+// read returns the next record that is not blank, without its line end, or io.EOF at the end of the file. The bytes are
+// valid until the next call. Errors do not name the file; line is their line.
 func (r *recordReader) read() ([]byte, error) {
 	for {
 		rec, err := r.one()
@@ -47,7 +47,7 @@ func (r *recordReader) read() ([]byte, error) {
 func (r *recordReader) one() ([]byte, error) {
 	r.line, r.offset = r.next, r.end
 	r.buf = r.buf[:0]
-	var q quotes
+	var q quoting
 	for {
 		part, err := r.r.ReadSlice('\n')
 		if len(r.buf)+len(part) > r.limit {
@@ -63,7 +63,7 @@ func (r *recordReader) one() ([]byte, error) {
 			if len(r.buf) == 0 {
 				return nil, io.EOF
 			}
-			if q.state == inQuotes {
+			if q == inQuotes {
 				return nil, fmt.Errorf("quoted field without its closing quote: the file is truncated")
 			}
 			return trimEnd(r.buf), nil
@@ -71,7 +71,7 @@ func (r *recordReader) one() ([]byte, error) {
 			return nil, err
 		}
 		r.next++
-		if q.state != inQuotes {
+		if q != inQuotes {
 			return trimEnd(r.buf), nil
 		}
 	}
@@ -83,47 +83,43 @@ func trimEnd(b []byte) []byte {
 	return bytes.TrimSuffix(b, []byte("\r"))
 }
 
-// quotes follows the quoting of a record so that line ends inside quotes are told from real ones.
-type quotes struct{ state quoteState }
-
-type quoteState uint8
+// quoting follows the quotes of a record, to distinguish line ends inside quotes from the end of the record.
+type quoting uint8
 
 const (
-	fieldStart quoteState = iota
+	fieldStart quoting = iota
 	plain
 	inQuotes
 	quoteInQuotes // a quote was seen: an escape or the end
 )
 
-func (q *quotes) scan(part []byte) {
-	if (q.state == plain || q.state == fieldStart) && bytes.IndexByte(part, '"') < 0 {
+func (q *quoting) scan(part []byte) {
+	if (*q == plain || *q == fieldStart) && bytes.IndexByte(part, '"') < 0 {
 		if n := len(part); n > 0 {
-			q.state = plain
+			*q = plain
 			if part[n-1] == '\t' {
-				q.state = fieldStart
+				*q = fieldStart
 			}
 		}
 		return
 	}
 	for _, c := range part {
 		switch {
-		case q.state == inQuotes:
+		case *q == inQuotes:
 			if c == '"' {
-				q.state = quoteInQuotes
+				*q = quoteInQuotes
 			}
-		case q.state == quoteInQuotes && c == '"':
-			q.state = inQuotes
-		case q.state == fieldStart && c == '"':
-			q.state = inQuotes
+		case *q == quoteInQuotes && c == '"', *q == fieldStart && c == '"':
+			*q = inQuotes
 		case c == '\t':
-			q.state = fieldStart
+			*q = fieldStart
 		default:
-			q.state = plain
+			*q = plain
 		}
 	}
 }
 
-// splitFields cuts a record into fields, which alias it; quoted fields are unescaped in place.
+// splitFields splits a record into fields, which alias it; quoted fields are unescaped in place.
 func splitFields(rec []byte, fields [][]byte) ([][]byte, error) {
 	fields = fields[:0]
 	for {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/files/npy"
 	"vsetrain/lab/try"
 )
 
@@ -76,16 +75,16 @@ func FuzzTSV(f *testing.F) {
 	f.Add([]byte("features\timage_id\n" + line)) // fields are missing
 	f.Add([]byte("\"1\n2\"" + line[2:] + "\n"))  // an id of two lines
 	f.Fuzz(func(t *testing.T, text []byte) {
-		out := t.TempDir()
-		o := TSVOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}}
-		rep, err := TSVStream(bytes.NewReader(text), "fuzz", o, nil)
+		o := to(t.TempDir())
+		o.In = bytes.NewReader(text)
+		rep, err := o.from(".tsv", "-")
 		if err != nil {
-			leftovers(t, out)
+			leftovers(t, o.Out)
 			return
 		}
-		ids, err := os.ReadFile(filepath.Join(out, "test_ids.txt"))
-		if err != nil || bytes.Count(ids, []byte("\n")) != rep.Rows["test"] {
-			t.Fatalf("%d rows, ids %q, %v", rep.Rows["test"], ids, err)
+		ids, err := os.ReadFile(filepath.Join(o.Out, "x_ids.txt"))
+		if err != nil || bytes.Count(ids, []byte("\n")) != rep.Rows["x"] {
+			t.Fatalf("%d rows, ids %q, %v", rep.Rows["x"], ids, err)
 		}
 	})
 }
@@ -98,12 +97,12 @@ func FuzzItem(f *testing.F) {
 	f.Add([]byte("1\t2\t3\t1\t\t"))
 	f.Add([]byte("1\t2\t3\t99999999999\t\"\"\t\"A\nA\""))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		p := parser{}
-		it, err := p.read(&source{columns: named(strings.Fields(columnSets[0].columns)), valueSize: 4}, line)
+		it, err := new(parser).read(&source{form: form{columns: named(strings.Fields(columnSets[0].columns)), size: 4}},
+			line)
 		if err != nil {
 			return
 		}
-		if it.id == "" || it.regions < 1 || it.dim < 1 || len(it.boxes) != 4*it.regions ||
+		if it.regions < 1 || it.dim < 1 || len(it.boxes) != 4*it.regions ||
 			len(it.features) != it.regions*it.dim || it.width < 1 || it.height < 1 {
 			t.Fatalf("accepted an impossible image: %d regions, %d channels, %d boxes, %d features", it.regions, it.dim,
 				len(it.boxes), len(it.features))

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,52 +12,47 @@ type source struct {
 	name  string
 	r     io.Reader
 	at    io.ReaderAt
-	size  int64
-	begin []byte // of a stream
-
-	columns   columns
-	valueSize int // bytes of a value of the features; 0 where no record could be read
-	dim       int // values of a region; 0 the same
-	boxSize   int // bytes of a value of the boxes; 0 the same
+	bytes int64
+	begin []byte // first bytes of a stream, at most surveyed
+	form
 }
 
-// surveyed is how many bytes of a source are looked at to find out what holds for all of its records.
+// form is what holds for all records of a source.
+type form struct {
+	columns columns
+	size    int // bytes of a value of the features; 0 where no record could be read
+	dim     int // values of a region; 0 where no record could be read
+	boxSize int // bytes of a value of the boxes; 0 where no record could be read
+}
+
+// surveyed is the number of bytes from which the form of a source is determined.
 const surveyed = 8 << 20
 
-// survey calls visit for the records at the beginning of a source, cut into fields, until it returns false. Those that
-// cannot be read are passed over; scan will say so.
-func (s *source) survey(visit func(n int, r *recordReader, rec []byte, fields [][]byte) bool) error {
+// survey calls visit for the records at the beginning of a source, cut into fields, until it returns false. It skips
+// records that cannot be read; scan reports them.
+func (s *source) survey(visit func(n int, r *recordReader, rec []byte, fields [][]byte) bool) {
 	in := io.Reader(bytes.NewReader(s.begin))
-	switch {
-	case s.at != nil:
-		in = io.NewSectionReader(s.at, 0, s.size)
-	case s.begin == nil:
-		var b bytes.Buffer
-		if _, err := io.CopyN(&b, s.r, surveyed); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		s.begin = b.Bytes()
-		s.r, in = io.MultiReader(bytes.NewReader(s.begin), s.r), bytes.NewReader(s.begin)
+	if s.at != nil {
+		in = io.NewSectionReader(s.at, 0, s.bytes)
 	}
 	r := newRecordReader(in)
 	var fields [][]byte
 	for n := 0; r.end < surveyed; n++ {
 		rec, err := r.read()
 		if err != nil {
-			return nil
+			return
 		}
 		rec = bytes.TrimPrefix(rec, byteOrderMark)
-		if fields, err = splitFields(append([]byte(nil), rec...), fields); err == nil && !visit(n, r, rec, fields) {
-			return nil
+		if fields, err = splitFields(bytes.Clone(rec), fields); err == nil && !visit(n, r, rec, fields) {
+			return
 		}
 	}
-	return nil
 }
 
-// findColumns finds the columns: those that a header names, or the columns of the known set that fits a record. Where
-// there are none, unknown says so.
+// findColumns finds the columns: the columns that a header names, or the columns of the known set that fits a record.
+// If there are none, unknown is the error.
 func (s *source) findColumns() (unknown, err error) {
-	failed := s.survey(func(n int, r *recordReader, rec []byte, fields [][]byte) bool {
+	s.survey(func(n int, r *recordReader, rec []byte, fields [][]byte) bool {
 		if n == 0 {
 			var is bool
 			if s.columns, is, err = header(fields); err != nil {
@@ -79,24 +73,24 @@ func (s *source) findColumns() (unknown, err error) {
 		}
 		return !c.fits
 	})
-	return unknown, cmp.Or(err, failed)
+	return unknown, err
 }
 
-// findType finds the type and number of the values of a region, and the type of boxes: where records differ, the type
-// of most records.
-func (s *source) findType(o *TSVOptions) error {
-	type form struct{ width, boxSize int } // bytes of the features of a region, and of a value of the boxes
+// findType finds the type and number of the values of a region, and the type of boxes. If records differ, most records
+// decide.
+func (s *source) findType(o *Options) error {
+	type widths struct{ width, boxSize int } // bytes of the features of a region, and of a value of the boxes
 	type group struct {
 		records int
 		words   wordStats
 	}
-	forms, most, p := map[form]*group{}, form{}, parser{columns: s.columns}
-	err := s.survey(func(_ int, _ *recordReader, rec []byte, fields [][]byte) bool {
+	forms, most, p := map[widths]*group{}, widths{}, parser{form: s.form}
+	s.survey(func(_ int, _ *recordReader, rec []byte, fields [][]byte) bool {
 		p.fields, p.boxSize = fields, 0
 		if len(fields) != p.columns.fields || string(rec) == p.columns.header || p.decode() != nil {
 			return true
 		}
-		f := form{len(p.raw) / p.it.regions, p.boxSize}
+		f := widths{len(p.raw) / p.it.regions, p.boxSize}
 		if o.Dim > 0 && (f.width%o.Dim != 0 || floatTypes[f.width/o.Dim] == "") {
 			return true // an error where it is read
 		}
@@ -111,13 +105,14 @@ func (s *source) findType(o *TSVOptions) error {
 		}
 		return true
 	})
-	if s.dim, s.valueSize = o.Dim, valueSizes[o.Source]; err != nil || most.width == 0 {
-		return err
+	if s.dim, s.size = o.Dim, valueSizes[o.SourceType]; most.width == 0 {
+		return nil
 	}
-	if s.valueSize, err = o.choose(most.width, &forms[most].words); err != nil {
+	var err error
+	if s.size, err = o.choose(most.width, &forms[most].words); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	s.dim, s.boxSize = most.width/s.valueSize, most.boxSize
+	s.dim, s.boxSize = most.width/s.size, most.boxSize
 	return nil
 }
 
@@ -125,28 +120,23 @@ var byteOrderMark = []byte("\ufeff")
 
 // read returns the image of a record of a source.
 func (p *parser) read(s *source, rec []byte) (*item, error) {
-	p.of(s)
-	id, err := p.begin(rec)
-	if err != nil {
+	p.form = s.form
+	if _, err := p.begin(rec); err != nil {
 		return nil, err
 	}
-	return p.item(id)
+	return p.item()
 }
 
-// of makes a parser ready for the records of a source.
-func (p *parser) of(s *source) {
-	p.columns, p.size, p.dim, p.boxSize = s.columns, s.valueSize, s.dim, s.boxSize
-}
-
-// scan calls visit for every record of a source that is not a header, which parts that were put together may repeat.
-func (s *source) scan(p *parser, done, total int64, progress Progress,
-	visit func(r *recordReader, rec []byte) error) error {
+// scan calls visit for every record of a source except headers, which concatenated parts repeat. It reports the bytes
+// read from time to time.
+func (s *source) scan(p *parser, report func(read int64), visit func(r *recordReader, rec []byte) error) error {
 	r := newRecordReader(s.r)
-	p.of(s)
+	p.form = s.form
 	for n := 0; ; n++ {
 		rec, err := r.read()
 		if errors.Is(err, io.EOF) {
-			break
+			report(r.end)
+			return nil
 		}
 		if err == nil && (s.columns.header == "" || string(bytes.TrimPrefix(rec, byteOrderMark)) != s.columns.header) {
 			err = visit(r, rec)
@@ -155,9 +145,7 @@ func (s *source) scan(p *parser, done, total int64, progress Progress,
 			return fmt.Errorf("%s:%d: %w", s.name, r.line, err)
 		}
 		if n%64 == 0 {
-			progress.report("index", done+r.end, total)
+			report(r.end)
 		}
 	}
-	progress.report("index", done+r.end, total)
-	return nil
 }

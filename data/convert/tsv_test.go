@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +15,6 @@ import (
 	"vsetrain/lab/try"
 )
 
-func target(out string, splits ...Split) Target {
-	return Target{Out: out, Splits: splits, Regions: 3, Dim: 5, DType: npy.F32}
-}
-
 func TestTSVByIDs(t *testing.T) {
 	dir := t.TempDir()
 	a, b, c, d, e := made("11", 3, 5), made("7", 3, 5), made("205", 3, 5), made("4", 3, 5), made("9", 3, 5)
@@ -26,29 +23,24 @@ func TestTSVByIDs(t *testing.T) {
 	train := write(t, dir, "train.txt", "4\n0011\n205\n")
 	test := write(t, dir, "test.txt", "7\n7\n9\n9\n\n")
 	out := filepath.Join(dir, "out")
-	o := TSVOptions{Target: target(out, Split{"train", train}, Split{"test", test}), Files: []string{f1, f2}}
-	var last [2]int64
-	rep := try.Get(TSV(o, func(phase string, done, total int64) {
-		if phase == "write" {
-			last = [2]int64{done, total}
-		}
-	}))(t)
+	o := target(out, Split{"train", train}, Split{"test", test})
+	rep := try.Get(o.from(".tsv", f1, f2))(t)
 	a.id = "0011" // as the ids file has it
 	checkSplit(t, out, "train", npy.F32, d, a, c)
 	checkSplit(t, out, "test", npy.F32, b, b, e, e)
-	if rep.Records != 6 || rep.Unused != 0 || rep.Rows["test"] != 4 || last != [2]int64{7, 7} {
-		t.Errorf("report %+v, progress %v", rep, last)
+	if rep.Records != 6 || rep.Unused != 0 || rep.Rows["test"] != 4 {
+		t.Errorf("report %+v", rep)
 	}
 	want := Duplicate{"7", f1 + ":2", f2 + ":2", "the same byte by byte"}
 	if len(rep.Duplicates) != 1 || rep.Duplicates[0] != want {
 		t.Errorf("duplicates %+v, want %+v", rep.Duplicates, want)
 	}
-	try.Refuses(TSV(o, nil))(t, "already exists")
+	try.Refuses(o.from(".tsv", f1, f2))(t, "already exists")
 	// What a killed conversion left behind of ids that stay as they are goes too.
 	left, old := filepath.Join(out, ".train_ids.txt.tmp-gone-99999999-8"), time.Now().Add(-48*time.Hour)
 	try.Do(t, errors.Join(os.WriteFile(left, nil, 0o600), os.Chtimes(left, old, old)))
 	o.Force, o.DType = true, npy.F16
-	try.Get(TSV(o, nil))(t)
+	try.Get(o.from(".tsv", f1, f2))(t)
 	checkSplit(t, out, "train", npy.F16, d, a, c)
 	if _, err := os.Stat(left); err == nil {
 		t.Errorf("%s is still there", left)
@@ -62,29 +54,21 @@ func TestTSVInOrderInfersTheShape(t *testing.T) {
 		"plain": a.line() + "\n" + b.line(),
 		"quoted": strings.ReplaceAll("\""+strings.ReplaceAll(a.line(), "\t", "\"\t\"")+"\"\r\n", "=\"", "=\n\"") +
 			b.line() + "\n\n",
-		"header": "image_id\timage_w\timage_h\tnum_boxes\tboxes\tfeatures\n" + a.line() + "\n" + b.line() + "\n",
 		"reordered": "features\tboxes\tnum_boxes\timage_h\timage_w\timage_id\textra\n" +
 			reversed(a.line()) + "\tx\n" + reversed(b.line()) + "\ty\n",
 	} {
-		out := filepath.Join(dir, name)
-		o := TSVOptions{Target: Target{Out: out, Splits: []Split{{Name: "all"}}, DType: npy.F32}, Source: npy.F32}
-		rep, err := TSVStream(strings.NewReader(text), name, o, nil)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		checkSplit(t, out, "all", npy.F32, a, b)
-		if rep.Records != 2 {
+		o := to(filepath.Join(dir, name))
+		o.SourceType, o.In = "f32", strings.NewReader(text)
+		if rep := try.Get(o.from(".tsv", "-"))(t); rep.Records != 2 {
 			t.Errorf("%s: report %+v", name, rep)
 		}
+		checkSplit(t, o.Out, "x", npy.F32, a, b)
 	}
 }
 
 func reversed(line string) string {
 	f := strings.Split(line, "\t")
-	for i, j := 0, len(f)-1; i < j; i, j = i+1, j-1 {
-		f[i], f[j] = f[j], f[i]
-	}
+	slices.Reverse(f)
 	return strings.Join(f, "\t")
 }
 
@@ -94,11 +78,11 @@ func TestTSVFit(t *testing.T) {
 	file := tsv(t, dir, "a.tsv", "\n", less, more)
 	ids := write(t, dir, "ids.txt", "2\n1\n")
 	out := filepath.Join(dir, "out")
-	o := TSVOptions{Target: target(out, Split{"dev", ids}), Files: []string{file}}
-	try.Refuses(TSV(o, nil))(t, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
+	o := target(out, Split{"dev", ids})
+	try.Refuses(o.from(".tsv", file))(t, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
 	leftovers(t, out)
 	o.Fit = true
-	rep := try.Get(TSV(o, nil))(t)
+	rep := try.Get(o.from(".tsv", file))(t)
 	if rep.Padded != 1 || rep.Cut != 1 {
 		t.Errorf("report %+v", rep)
 	}
@@ -111,11 +95,7 @@ func TestTSVBadInput(t *testing.T) {
 	good := made("1", 3, 5)
 	line := good.line()
 	fields := strings.Split(line, "\t")
-	with := func(i int, s string) string {
-		f := append([]string(nil), fields...)
-		f[i] = s
-		return strings.Join(f, "\t")
-	}
+	with := func(i int, s string) string { return replaceField(line, i, s) }
 	nan := made("1", 3, 5)
 	nan.features[6] = float32(math.NaN())
 	other := made("2", 3, 5)
@@ -155,12 +135,10 @@ func TestTSVBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			out := filepath.Join(dir, "out")
-			o := TSVOptions{Target: target(out, Split{"train", write(t, dir, "ids.txt", "1\n")}),
-				Files: []string{write(t, dir, "a.tsv", c.text)}}
+			o := target(filepath.Join(dir, "out"), Split{"train", write(t, dir, "ids.txt", "1\n")})
 			o.DType = npy.F16
-			try.Refuses(TSV(o, nil))(t, c.want...)
-			leftovers(t, out)
+			try.Refuses(o.tsv(t, c.text))(t, c.want...)
+			leftovers(t, o.Out)
 		})
 	}
 }
@@ -168,13 +146,13 @@ func TestTSVBadInput(t *testing.T) {
 // The features are the last files to come, so that no kill leaves them beside boxes or ids of an earlier set.
 func TestFeaturesComeLast(t *testing.T) {
 	dir := t.TempDir()
-	to := target(dir, Split{Name: "train"}, Split{Name: "dev"})
+	c := &conversion{Options: target(dir, Split{Name: "train"}, Split{Name: "dev"})}
 	p := made("7", 3, 5)
 	var outs []*output
-	for _, s := range to.Splits {
-		o := try.Get(newOutput(&to, s, -1))(t)
-		it := item{id: p.id, regions: 3, length: 3, dim: 5, features: p.features, boxes: p.boxes, width: 4, height: 5}
-		try.Do(t, o.write(&it, it.id))
+	for _, s := range c.Splits {
+		o := try.Get(c.newOutput(s, -1))(t)
+		it := item{regions: 3, length: 3, dim: 5, features: p.features, boxes: p.boxes, width: 4, height: 5}
+		try.Do(t, o.write(&it, p.id))
 		outs = append(outs, o)
 	}
 	set := &atomicfile.Set{}
@@ -187,85 +165,70 @@ func TestFeaturesComeLast(t *testing.T) {
 		t.Errorf("order %v", names)
 	}
 	set.Abort()
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%v left behind", left)
-	}
+	leftovers(t, dir)
 }
 
 // Replacing a set removes the boxes and sizes that the new source does not have.
 func TestForceLeavesNoOldBoxes(t *testing.T) {
-	dir, out := t.TempDir(), t.TempDir()
+	out, folder := t.TempDir(), t.TempDir()
 	p := made("7", 3, 5)
-	o := TSVOptions{Target: target(out, Split{Name: "test"}), Files: []string{tsv(t, dir, "a.tsv", "\n", p)}}
-	try.Get(TSV(o, nil))(t)
-	checkSplit(t, out, "test", o.DType, p)
-	folder := t.TempDir()
+	o := target(out)
+	try.Get(o.tsv(t, p.line()))(t)
+	checkSplit(t, out, "x", o.DType, p)
 	npz(t, filepath.Join(folder, "7.npz"), map[string][]byte{"x": npyBytes("<f4", p.features, 3, 5)})
-	n := ArrayOptions{Target: o.Target, Path: folder}
-	try.Refuses(Arrays(n, nil))(t, "already exists")
-	n.Force = true
-	try.Get(Arrays(n, nil))(t)
+	try.Refuses(o.from("folder", folder))(t, "already exists")
+	o.Force = true
+	try.Get(o.from("folder", folder))(t)
 	for _, end := range []string{"_ims_bbx.npy", "_ims_size.npy"} {
-		if _, err := os.Lstat(filepath.Join(out, "test"+end)); !os.IsNotExist(err) {
-			t.Errorf("test%s is still there (%v)", end, err)
+		if _, err := os.Lstat(filepath.Join(out, "x"+end)); !os.IsNotExist(err) {
+			t.Errorf("x%s is still there (%v)", end, err)
 		}
 	}
 }
 
 func TestTSVKeepFirst(t *testing.T) {
-	dir := t.TempDir()
 	a := made("1", 3, 5)
 	b := a
 	b.w++
-	o := TSVOptions{Target: target(dir, Split{Name: "x"}), Files: []string{tsv(t, dir, "a.tsv", "\n", a, b)},
-		KeepFirst: true}
-	rep := try.Get(TSV(o, nil))(t)
+	o := target(t.TempDir())
+	o.KeepFirst = true
+	rep := try.Get(o.tsv(t, a.line()+"\n"+b.line()))(t)
 	if len(rep.Duplicates) != 1 || rep.Duplicates[0].Why != "with other content" {
 		t.Errorf("duplicates %+v", rep.Duplicates)
 	}
-	checkSplit(t, dir, "x", npy.F32, a)
+	checkSplit(t, o.Out, "x", npy.F32, a)
 }
 
 func TestIDsFiles(t *testing.T) {
 	dir := t.TempDir()
-	var long strings.Builder
-	for range 25 {
-		long.WriteString("5\n")
-	}
+	long := strings.Repeat("5\n", 25)
 	for i := range 12 {
-		long.WriteString(strings.Repeat("9", i+1) + "\n")
+		long += strings.Repeat("9", i+1) + "\n"
 	}
 	file := tsv(t, dir, "a.tsv", "\n", made("5", 3, 5))
 	for name, c := range map[string]struct{ text, want string }{
 		"empty": {"\n\n", "empty file"},
 		"blank": {"5\n\n5\n", ":2: expected an image id, found a blank line"},
-		"long":  {long.String(), "and 2 more"},
+		"long":  {long, "and 2 more"},
 	} {
-		o := TSVOptions{Target: target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)}),
-			Files: []string{file}}
-		try.Refuses(TSV(o, nil))(t, c.want)
+		o := target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)})
+		try.Refuses(o.from(".tsv", file))(t, c.want)
 	}
-	// The ids file may lie in the output folder already.
-	out := filepath.Join(dir, "same")
-	try.Do(t, os.Mkdir(out, 0o777))
-	ids := write(t, out, "x_ids.txt", "5\n")
-	try.Get(TSV(TSVOptions{Target: target(out, Split{"x", ids}), Files: []string{file}}, nil))(t)
 }
 
-func TestTargetValidate(t *testing.T) {
-	for want, change := range map[string]func(*Target){
-		"output folder":   func(o *Target) { o.Out = "" },
-		"feature type":    func(o *Target) { o.DType = npy.I32 },
-		"regions":         func(o *Target) { o.Regions = -1 },
-		"feature size":    func(o *Target) { o.Dim = maxDim + 1 },
-		"at least one":    func(o *Target) { o.Splits = nil },
-		"split name":      func(o *Target) { o.Splits[0].Name = "a/b" },
-		"needs the num":   func(o *Target) { o.Regions, o.Fit = 0, true },
-		"has no ids file": func(o *Target) { o.Splits = append(o.Splits, Split{Name: "y"}) },
+func TestOptionsThatCannotBeUsed(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"regions":             func(o *Options) { o.Regions = maxRegions + 1 },
+		"feature size":        func(o *Options) { o.Dim = maxDim + 1 },
+		"at least one":        func(o *Options) { o.Splits = nil },
+		"split name":          func(o *Options) { o.Splits[0].Name = "a/b" },
+		"needs the num":       func(o *Options) { o.Regions, o.Fit = 0, true },
+		"has no ids file":     func(o *Options) { o.Splits = append(o.Splits, Split{Name: "y"}) },
+		"scale: expected a":   func(o *Options) { o.Scale = math.Inf(1) },
+		"squeeze: expected d": func(o *Options) { o.Squeeze = []int{1, 1} },
 	} {
-		o := target("out", Split{Name: "x"})
-		try.Do(t, o.Validate())
+		o := target("out")
 		change(&o)
-		try.Fails(t, o.Validate(), want)
+		try.Refuses(o.from("folder", "."))(t, want)
 	}
 }

@@ -7,14 +7,15 @@ import (
 	"strconv"
 )
 
-// wholeSplit converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The
-// three arrays are read side by side, row by row.
-func wholeSplit(o *ArrayOptions, rep *Report, progress Progress) error {
-	if len(o.Splits) != 1 {
-		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", o.Path,
-			len(o.Splits))
+// wholeSplit converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. It reads
+// the three arrays side by side, row by row. Rows stay in their order; an ids file must have a line for each.
+func (c *conversion) wholeSplit() error {
+	path := c.Sources[0]
+	if len(c.Splits) != 1 {
+		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", path,
+			len(c.Splits))
 	}
-	a, err := openArchive(o.Path, o)
+	a, err := openArchive(path, &c.Options)
 	if err != nil {
 		return err
 	}
@@ -24,30 +25,26 @@ func wholeSplit(o *ArrayOptions, rep *Report, progress Progress) error {
 		return err
 	}
 	defer feats.Close()
-	shape, err := o.shape(feats, false)
+	shape, err := c.imageShape(feats, false)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.Path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	n, r, d := shape[0], shape[1], shape[2]
-	boxes, err := a.rows(o.Boxes, defaultKeys.boxes, n, r, 4)
+	boxes, err := a.rows(c.Boxes, defaultKeys.boxes, n, r, 4)
 	if err != nil {
 		return err
 	}
-	if boxes != nil {
-		defer boxes.Close()
-	}
-	sizes, err := a.rows(o.Sizes, defaultKeys.sizes, n, 2)
+	defer boxes.Close()
+	sizes, err := a.rows(c.Sizes, defaultKeys.sizes, n, 2)
 	if err != nil {
 		return err
 	}
-	if sizes != nil {
-		defer sizes.Close()
-	}
-	ids, err := wholeIDs(o, n)
+	defer sizes.Close()
+	ids, err := c.wholeIDs(n)
 	if err != nil {
 		return err
 	}
-	out, err := newOutput(&o.Target, o.Splits[0], n)
+	out, err := c.newOutput(c.Splits[0], n)
 	if err != nil {
 		return err
 	}
@@ -55,11 +52,12 @@ func wholeSplit(o *ArrayOptions, rep *Report, progress Progress) error {
 	size := make([]float64, 2)
 	it := &item{}
 	for i := range n {
-		if it.id = strconv.Itoa(i); ids != nil {
-			it.id = ids[i]
+		id := strconv.Itoa(i)
+		if ids != nil {
+			id = ids[i]
 		}
 		it.regions, it.dim = r, d
-		err := o.next(feats, it)
+		err := c.next(feats, it)
 		if err == nil && boxes != nil {
 			it.boxes = make([]float32, 4*r)
 			if err = read(boxes, it.boxes); err == nil {
@@ -72,19 +70,18 @@ func wholeSplit(o *ArrayOptions, rep *Report, progress Progress) error {
 			}
 		}
 		if err == nil {
-			err = o.Target.shape(it, rep)
+			err = c.fitItem(it)
 		}
 		if err == nil {
-			err = out.write(it, it.id)
+			err = out.write(it, id)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: row %d (image %s): %w", o.Path, i, it.id, err)
+			return fmt.Errorf("%s: row %d (image %s): %w", path, i, id, err)
 		}
-		rep.Records++
-		progress.report("write", int64(i+1), int64(n))
+		c.Records++
+		c.progress.report("write", int64(i+1), int64(n))
 	}
-	rep.Rows[out.split] = out.written
-	return commit(out)
+	return c.commit(out)
 }
 
 // rows opens an optional array of exactly the given shape.
@@ -100,24 +97,23 @@ func (a *archive) rows(name string, usual []string, shape ...int) (*member, erro
 	return m, nil
 }
 
-// wholeIDs returns the id of every row, the lines of the ids file; nil if there is none and rows are known by their
-// number.
-func wholeIDs(o *ArrayOptions, n int) ([]string, error) {
+// wholeIDs returns the lines of the ids file, one for each row; nil without an ids file.
+func (o *Options) wholeIDs(n int) ([]string, error) {
 	path := o.Splits[0].IDs
 	if path == "" {
 		return nil, nil
 	}
 	l, err := readIDs(path, false)
+	if err == nil && len(l.ids) != n {
+		err = fmt.Errorf("%s: expected %d ids, one for each row of %s, found %d", path, n, o.Sources[0], len(l.ids))
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(l.ids) != n {
-		return nil, fmt.Errorf("%s: expected %d ids, one for each row of %s, found %d", path, n, o.Path, len(l.ids))
 	}
 	return l.lines, nil
 }
 
-// pixels checks a width and height.
+// pixels converts a width and height to whole pixels.
 func pixels(v []float64) (w, h int64, err error) {
 	for _, x := range v {
 		if x != math.Trunc(x) || x < 1 || x > 1<<30 {

@@ -52,12 +52,12 @@ func (sc *scene) arrange(s *philox.Stream) {
 	}
 }
 
-// instance returns the centre of the k-th of an object's instances, as shares of the picture.
+// instance returns the centre of instance k of an object, as shares of the picture.
 func (o *object) instance(k int) (x, y float64) {
 	return min(max(o.x+float64(k)*0.6*o.w*[]float64{1, -1}[k%2], 0.05), 0.95), o.y + 0.03*float64(k)
 }
 
-// frame returns the pixel box of a region centred at (x, y), every side shaken by the share jitter of the extent.
+// frame returns the pixel box of a region centred at (x, y), whose sides move by up to the share jitter of the extent.
 func (sc *scene) frame(s *philox.Stream, x, y, w, h, jitter float64) box {
 	shake := func() float64 { return between(s, -jitter, jitter) }
 	W, H := float64(sc.width), float64(sc.height)
@@ -65,7 +65,7 @@ func (sc *scene) frame(s *philox.Stream, x, y, w, h, jitter float64) box {
 		H}.clip(W, H)
 }
 
-// clip cuts a box to the picture and keeps every side at least minSide pixels long.
+// clip clips a box to the picture, with sides of at least minSide pixels.
 func (b box) clip(width, height float64) box {
 	const minSide = 8
 	b.x1, b.y1 = min(max(b.x1, 0), width-minSide), min(max(b.y1, 0), height-minSide)

@@ -1,5 +1,7 @@
 package synth
 
+import "slices"
+
 // The grammar: a caption is one of these sentence patterns. Each returns the root of its dependency tree.
 var patterns = []struct {
 	weight float64
@@ -19,14 +21,11 @@ var patterns = []struct {
 	{1, (*speaker).remark},
 }
 
-// caption builds the next caption of the scene. used holds the patterns of earlier captions of the same picture,
-// which are avoided as long as others are left.
+// caption builds the next caption of the scene. It avoids patterns in used, those of earlier captions of the same
+// picture, as long as other patterns are left.
 func (p *speaker) caption(used []bool) {
 	w := p.scratch[:len(patterns)]
-	free := false
-	for i := range used {
-		free = free || !used[i]
-	}
+	free := slices.Contains(used, false)
 	for i, pat := range patterns {
 		w[i] = pat.weight
 		if used[i] && free {
@@ -45,14 +44,19 @@ func (p *speaker) detail() detail { return []detail{brief, usual, full}[p.s.IntN
 
 // progressive: "a man is riding a brown horse in the park".
 func (p *speaker) progressive() int {
+	v := clause(p)
+	p.adverb(v)
+	p.tail(v, 0.45)
+	return v
+}
+
+// clause: "a man is riding a brown horse".
+func clause(p *speaker) int {
 	a := &p.sc.objects[0]
 	subject := p.noun(a, p.detail())
 	aux := p.be(a.count > 1)
 	v := p.relates(gerundForm, p.detail())
-	p.link(v, subject)
-	p.link(v, aux)
-	p.adverb(v)
-	p.tail(v, 0.45)
+	p.link(v, subject, aux)
 	return v
 }
 
@@ -80,9 +84,8 @@ func (p *speaker) existential() int {
 	a := &p.sc.objects[0]
 	there := p.add("there")
 	be := p.be(a.count > 1)
-	p.link(be, there)
 	subject := p.noun(a, p.detail())
-	p.link(be, subject)
+	p.link(be, there, subject)
 	p.link(subject, p.relates(gerundForm, p.detail()))
 	p.tail(be, 0.35)
 	return be
@@ -92,17 +95,12 @@ func (p *speaker) existential() int {
 func (p *speaker) fronted() int {
 	place := p.where()
 	p.add(",")
-	a := &p.sc.objects[0]
-	subject := p.noun(a, p.detail())
-	aux := p.be(a.count > 1)
-	v := p.relates(gerundForm, p.detail())
-	p.link(v, subject)
-	p.link(v, aux)
+	v := clause(p)
 	p.link(v, place)
 	return v
 }
 
-// passive: "a brown horse is being ridden by a man"; relations without a passive are told from the object's side.
+// passive: "a brown horse is being ridden by a man"; spatial relations, which have no passive, are coordinated.
 func (p *speaker) passive() int {
 	a, b := &p.sc.objects[0], &p.sc.objects[1]
 	r := &relations[p.sc.relation]
@@ -115,9 +113,7 @@ func (p *speaker) passive() int {
 	v, _ := p.verb(p.word(r.verbs), participleForm, false)
 	by := p.add("by")
 	agent := p.noun(a, p.detail())
-	for _, dep := range []int{subject, aux, being, agent} {
-		p.link(v, dep)
-	}
+	p.link(v, subject, aux, being, agent)
 	p.link(agent, by)
 	p.tail(v, 0.3)
 	return v
@@ -143,42 +139,31 @@ func (p *speaker) coordinated() int {
 func (p *speaker) depicted() int {
 	det := p.add("a")
 	root := p.add(media[p.zipf.draw(p.s, len(media))])
-	p.link(root, det)
 	of := p.add("of")
 	n := p.noun(&p.sc.objects[0], p.detail())
-	p.link(root, n)
-	p.link(n, of)
-	p.link(n, p.relates(gerundForm, p.detail()))
+	p.link(root, det, n)
+	p.link(n, of, p.relates(gerundForm, p.detail()))
 	p.tail(n, 0.3)
 	return root
 }
 
 // while: "a man is reading while a dog sleeps".
 func (p *speaker) while() int {
-	a, b := &p.sc.objects[0], p.third()
-	if b == nil {
-		b = &p.sc.objects[1]
-	}
+	a, b := &p.sc.objects[0], other(p)
 	subject := p.noun(a, p.detail())
 	aux := p.be(a.count > 1)
 	v := p.does(a, gerundForm)
-	p.link(v, subject)
-	p.link(v, aux)
 	mark := p.add(p.word("while as"))
 	other := p.noun(b, p.detail())
 	w := p.does(b, finiteForm)
-	p.link(w, mark)
-	p.link(w, other)
-	p.link(v, w)
+	p.link(w, mark, other)
+	p.link(v, subject, aux, w)
 	return v
 }
 
 // placed: "a wooden bench stands on the left of the picture", "two birds are to the right of a man".
 func (p *speaker) placed() int {
-	b := p.third()
-	if b == nil {
-		b = &p.sc.objects[1]
-	}
+	b := other(p)
 	subject := p.noun(b, full)
 	be := p.be(b.count > 1)
 	p.link(be, subject)
@@ -216,10 +201,8 @@ func (p *speaker) remark() int {
 	who := p.add(p.word("we you someone"))
 	can := p.add("can")
 	see := p.add(p.word("see notice spot"))
-	p.link(see, who)
-	p.link(see, can)
 	n := p.noun(&p.sc.objects[0], p.detail())
-	p.link(see, n)
+	p.link(see, who, can, n)
 	p.link(n, p.relates(gerundForm, brief))
 	if o := p.third(); o != nil {
 		and := p.add("and")

@@ -1,6 +1,9 @@
 package synth
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // form is the shape of a verb in a clause.
 type form uint8
@@ -11,8 +14,8 @@ const (
 	participleForm
 )
 
-// verb appends a verb, its particle included, and returns the verb's index. preposition tells whether a following
-// noun phrase is governed through the particle; it is the particle's index or -1.
+// verb appends a verb with its particle, and returns the index of the verb. preposition is the index of the particle,
+// which governs a following noun phrase; -1 without a particle.
 func (p *speaker) verb(bare string, f form, manyHeads bool) (verb, preposition int) {
 	bare, particle, _ := strings.Cut(bare, "_")
 	switch f {
@@ -46,7 +49,7 @@ func (p *speaker) does(o *object, f form) int {
 	return v
 }
 
-// relates appends what the first object does to the second or where it stands, the second's noun phrase included:
+// relates appends what the first object does to the second, or where it stands, with the noun phrase of the second:
 // "riding a brown horse", "stands behind two cars".
 func (p *speaker) relates(f form, d detail) int {
 	a, b := &p.sc.objects[0], &p.sc.objects[1]
@@ -92,3 +95,6 @@ func (p *speaker) third() *object {
 	}
 	return &p.sc.objects[2+p.s.IntN(p.sc.n-2)]
 }
+
+// other returns an object beyond the first two, or the second.
+func other(p *speaker) *object { return cmp.Or(p.third(), &p.sc.objects[1]) }

@@ -2,14 +2,15 @@ package synth
 
 import (
 	"math"
+	"math/bits"
 	"strings"
 
 	"vsetrain/internal/compute/philox"
 )
 
-// codes holds one standard normal vector of D channels for every concept of the world. What a region shows is a
-// weighted sum of codes; because a few hundred concepts span D channels, channels are correlated like the channels of a
-// convolutional network.
+// codes holds one standard normal vector of D channels for every concept of the world. The features of a region come
+// from a weighted sum of codes. Because a few hundred concepts span D channels, channels are correlated like the
+// channels of a convolutional network.
 type codes struct {
 	dim  int
 	rows []float32 // [concepts, D]
@@ -79,8 +80,8 @@ func normals(key philox.Key, n int) []float32 {
 // row returns the code of a concept.
 func (c *codes) row(i int) []float32 { return c.rows[i*c.dim : (i+1)*c.dim] }
 
-// kindIndex maps the bits of a kind to 0..3.
-func kindIndex(k kind) int { return map[kind]int{person: 0, animal: 1, vehicle: 2, thing: 3}[k] }
+// kindIndex maps the bit of a kind to 0..3.
+func kindIndex(k kind) int { return bits.TrailingZeros8(uint8(k)) }
 
 // term is one summand of a region's activation.
 type term struct {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Simple drawings of scenes, so that people can see what the captions speak of: bands of background, a box for a
-// thing or vehicle, an ellipse for an animal, a head and a garment for a person.
+// Simple drawings of scenes show what the captions describe: bands of background, a box for a thing or vehicle, an
+// ellipse for an animal, a head and a garment for a person.
 
 var paint = []color.RGBA{ // of colours
 	{240, 240, 240, 255}, {30, 30, 30, 255}, {200, 40, 40, 255}, {50, 80, 190, 255}, {130, 90, 50, 255},

@@ -3,7 +3,6 @@ package synth
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strconv"
 
@@ -87,17 +86,14 @@ func (f *splitFiles) write(p *picture) error {
 		if err := f.sizes.WriteInts([]int64{int64(p.scene.width), int64(p.scene.height)}); err != nil {
 			return err
 		}
-		f.ids.WriteString(strconv.Itoa(p.id))
-		f.ids.WriteByte('\n')
+		f.ids.WriteString(strconv.Itoa(p.id) + "\n")
 	}
 	for i := range p.captions {
 		if f.captions > 0 {
 			f.trees.WriteByte(',')
 		}
-		f.trees.WriteByte('\n')
-		f.trees.Write(p.trees[i])
-		f.caps.WriteString(p.captions[i])
-		f.caps.WriteByte('\n')
+		f.trees.WriteString("\n" + string(p.trees[i]))
+		f.caps.WriteString(p.captions[i] + "\n")
 		f.captions++
 	}
 	return nil
@@ -124,16 +120,4 @@ func (f *splitFiles) abort() {
 	for _, t := range f.texts {
 		t.f.Close()
 	}
-}
-
-// appendTree appends [[0,3],[3,1],...] to b.
-func appendTree(b []byte, pairs [][2]int) []byte {
-	b = append(b, '[')
-	for i, p := range pairs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = fmt.Appendf(b, "[%d,%d]", p[0], p[1])
-	}
-	return append(b, ']')
 }

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// picture is one generated image with its captions, and the room it is generated in.
+// picture is one generated image with its captions, and the memory for it.
 type picture struct {
 	id       int
 	scene    scene
@@ -35,7 +36,7 @@ func newKeys(seed uint64, split string) keys {
 	return keys{k("scenes"), k("families"), k("regions"), k("captions")}
 }
 
-// worker is what one thread needs to make pictures.
+// worker is the state of one thread that makes pictures.
 type worker struct {
 	tables   *tables
 	detector detector
@@ -53,7 +54,7 @@ func (w *worker) make(p *picture, k *keys, i int) {
 	for c := range p.captions {
 		w.speaker.caption(w.used)
 		p.captions[c] = w.speaker.text()
-		p.trees[c] = appendTree(p.trees[c][:0], w.speaker.pairs())
+		p.trees[c], _ = json.Marshal(w.speaker.pairs()) // numbers alone
 		p.words = append(p.words, w.speaker.words...)
 	}
 }
@@ -78,15 +79,15 @@ func (b *block) Do(w, i int) {
 	}
 }
 
-// Generate writes the data set described by o into the folder dir, which it makes when missing:
+// Generate writes the data set that o describes to the folder dir, which it makes if it is missing:
 //
 //	{split}_ims.npy [N,R,D], {split}_ims_bbx.npy [N,R,4] (pixels x1,y1,x2,y2), {split}_ims_size.npy [N,2] (width,
 //	height; int32), {split}_caps.txt, {split}_ids.txt, {split}_caps.json (dependency pairs [governor, dependent],
 //	1-based, root first, over the tokens of the caption) and vocab.json (SCAN's layout, train and dev words).
 //
-// progress, when not nil, is called with the number of pictures done and their total. Everything is written to a hidden
-// folder (in dir where that exists, else beside it) and moved when complete; a killed run leaves only that folder
-// behind. An existing data set is refused unless o.Force is set.
+// progress, if not nil, is called with the number of pictures done and their total. Generate writes to a hidden folder,
+// in dir if it exists, otherwise beside it, and moves the complete files; a killed process leaves only the hidden
+// folder. It refuses to replace a data set unless o.Force is set.
 func Generate(dir string, o Options, progress func(done, total int)) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -126,7 +127,7 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 	counts := map[string]int{"train": o.Train, "dev": o.Dev, "test": o.Test, "testall": o.TestAll}
 	firstID := map[string]int{"dev": o.Train, "test": o.Train + o.Dev, "testall": o.Train + o.Dev}
 	total, done := o.Train+o.Dev+o.Test+o.TestAll, 0
-	words := newCounter()
+	words := &counter{count: map[string]int{}}
 	for _, split := range splits {
 		n := counts[split]
 		if n == 0 {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,13 +47,8 @@ func array(t *testing.T, dir, name string, shape ...int) []float64 {
 	t.Helper()
 	f := try.Get(npy.Open(filepath.Join(dir, name)))(t)
 	defer f.Close()
-	if len(f.Shape) != len(shape) {
+	if !slices.Equal(f.Shape, shape) {
 		t.Fatalf("%s: shape %v, want %v", name, f.Shape, shape)
-	}
-	for i := range shape {
-		if f.Shape[i] != shape[i] {
-			t.Fatalf("%s: shape %v, want %v", name, f.Shape, shape)
-		}
 	}
 	return try.Get(f.Float64s())(t)
 }
@@ -90,18 +86,13 @@ func TestLongerSplitBeginsWithTheShorter(t *testing.T) {
 	a := generated(t, o)
 	o.Train = 40
 	b := generated(t, o)
-	row := o.Regions * o.Dim
 	x, y := array(t, a, "train_ims.npy", 20, 5, 16), array(t, b, "train_ims.npy", 40, 5, 16)
-	for i := range x {
-		if x[i] != y[i] {
-			t.Fatalf("train: element %d of image %d depends on the number of images", i%row, i/row)
-		}
+	if !slices.Equal(x, y[:len(x)]) {
+		t.Error("train depends on the number of images")
 	}
 	x, y = array(t, b, "test_ims.npy", 10, 5, 16), array(t, b, "testall_ims.npy", 25, 5, 16)
-	for i := range x {
-		if x[i] != y[i] {
-			t.Fatalf("image %d of test is not image %d of testall", i/row, i/row)
-		}
+	if !slices.Equal(x, y[:len(x)]) {
+		t.Error("the images of test are not the first of testall")
 	}
 	if !bytes.HasPrefix(read(t, b, "testall_caps.txt"), read(t, b, "test_caps.txt")) {
 		t.Error("the captions of test are not the beginning of those of testall")
@@ -122,8 +113,7 @@ func TestLayout(t *testing.T) {
 	if n := len(lines(t, dir, "test_caps.txt")); n != 50 {
 		t.Errorf("%d test captions, want 50", n)
 	}
-	ids := lines(t, dir, "test_ids.txt")
-	for i, id := range ids {
+	for i, id := range lines(t, dir, "test_ids.txt") {
 		if want := strconv.Itoa(36 + i/5); id != want {
 			t.Fatalf("line %d of test_ids.txt is %q, want %s", i+1, id, want)
 		}
@@ -292,9 +282,7 @@ func TestValidate(t *testing.T) {
 		"feature typ": func(o *Options) { o.DType = npy.F64 },
 	} {
 		o := Default()
-		if err := o.Validate(); err != nil {
-			t.Fatalf("the default is refused: %v", err)
-		}
+		try.Do(t, o.Validate())
 		change(&o)
 		try.Fails(t, o.Validate(), what)
 	}

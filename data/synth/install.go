@@ -24,7 +24,7 @@ var (
 	semantics = []string{"train_svd.npy", "train_svd.txt", "train_bert.npy", "train_bert.txt"}
 )
 
-// owned lists the files of a data set that Generate writes.
+// owned returns the names of the files that Generate writes.
 func owned() []string {
 	var names []string
 	for _, e := range endings {
@@ -68,8 +68,8 @@ func checkTarget(dir string, force bool) error {
 	return nil
 }
 
-// makeHidden makes the hidden folder in which a data set for dir is written. It lies inside dir where that exists,
-// because dir may be a file system of its own, and beside it otherwise, so that a new folder appears complete.
+// makeHidden makes the hidden folder to which a data set for dir is written. It is in dir if that exists, because dir
+// may be a mount point, and otherwise beside it, so that a new folder appears complete.
 func makeHidden(dir string) (string, error) {
 	becomes := filepath.Join(dir, "synth")
 	if _, err := os.Stat(dir); err != nil {
@@ -81,8 +81,8 @@ func makeHidden(dir string) (string, error) {
 	return atomicfile.MkdirTemp(becomes)
 }
 
-// install moves the finished files of the staging folder to dir. A new folder appears in one rename. In an existing one
-// the new data set replaces the old one, its captions last; after an error the old one is as it was.
+// install moves the complete files of the staging folder to dir. One rename makes a new folder appear. In an existing
+// folder the new data set replaces the old one, captions last; after an error the old one is unchanged.
 func install(staging, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		for _, folder := range []string{staging, filepath.Join(staging, imagesName)} {
@@ -100,7 +100,7 @@ func install(staging, dir string) error {
 	return integrity.Commit(set)
 }
 
-// collect makes a set of the files below the staging folder, the captions last, and of the files of an old data set
+// collect adds the files below the staging folder to a set, captions last, and removes the files of an old data set
 // that the new one does not have.
 func collect(set *atomicfile.Set, staging, dir string) error {
 	var captions []*atomicfile.File

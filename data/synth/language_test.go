@@ -2,10 +2,13 @@ package synth
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/stat"
 
 	"vsetrain/lab/try"
 )
@@ -65,10 +68,8 @@ func TestDependenciesOfOneCaption(t *testing.T) {
 		t.Errorf("text %q, want %q", got, want)
 	}
 	want := [][2]int{{0, 3}, {2, 1}, {3, 2}, {3, 4}}
-	for i, p := range s.pairs() {
-		if p != want[i] {
-			t.Fatalf("pairs %v, want %v", s.pairs(), want)
-		}
+	if !slices.Equal(s.pairs(), want) {
+		t.Errorf("pairs %v, want %v", s.pairs(), want)
 	}
 }
 
@@ -91,19 +92,13 @@ func TestWordFrequenciesFollowZipf(t *testing.T) {
 	if share := float64(len(distinct)) / float64(len(caps)); share < 0.97 {
 		t.Errorf("only %.3f of the captions are different", share)
 	}
-	var f []float64
-	for _, n := range count {
-		f = append(f, float64(n))
+	frequencies := slices.Sorted(maps.Values(count))
+	slices.Reverse(frequencies)
+	var x, y []float64
+	for r, n := range frequencies[:500] {
+		x, y = append(x, math.Log(float64(r+1))), append(y, math.Log(float64(n)))
 	}
-	sort.Sort(sort.Reverse(sort.Float64Slice(f)))
-	// Slope of log frequency over log rank by least squares, ranks 1 to 500.
-	var sx, sy, sxx, sxy float64
-	const n = 500
-	for r := range n {
-		x, y := math.Log(float64(r+1)), math.Log(f[r])
-		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
-	}
-	if slope := (n*sxy - sx*sy) / (n*sxx - sx*sx); slope > -0.8 || slope < -1.6 {
+	if _, slope := stat.LinearRegression(x, y, nil, false); slope > -0.8 || slope < -1.6 {
 		t.Errorf("slope %.2f of log frequency over log rank, want about -1", slope)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The lexicon of the synthetic world: everything a scene may hold and the words that name it. The first word of a
-// list is its commonest name; later ones are drawn more rarely (Zipf), so that captions paraphrase one another.
+// The lexicon of the synthetic world has everything that a scene may show, and its names. The first word of a list is
+// the most common name; later words are rarer (Zipf), so that captions paraphrase each other.
 
 // kind groups categories that share actions and attributes. Its bits form masks.
 type kind uint8
@@ -20,7 +20,7 @@ const (
 	thing
 )
 
-// Traits of a category, as bits: where it is found and what can be done with it.
+// trait has the traits of a category as bits: where it is found and what can be done with it.
 type trait uint16
 
 const (
@@ -37,7 +37,7 @@ const (
 	outdoor    = street | field | water | snow
 )
 
-// category is one kind of object. Places of a category lie among the first five traits.
+// category is one kind of object. The first five traits are its places.
 type category struct {
 	kind   kind
 	traits trait
@@ -96,9 +96,9 @@ var (
 	actions    []action
 	relations  []relation
 
-	// choices are blank-separated synonyms: weathers, the first of which, the plainest, is never named, colours,
-	// garments, sizes, counts, and adverbs, fillers and media, which carry no information about the scene. The words of
-	// a kind are its styles, looks other than colour and size; the first is none.
+	// choices are blank-separated synonyms: weathers, whose first is never named, colours, garments, sizes and counts,
+	// and adverbs, fillers and media, which say nothing about the scene. The words of a kind are its styles, looks
+	// other than colour and size; the first is none.
 	choices = map[string][]string{}
 
 	participles, plurals map[string]string
@@ -131,15 +131,15 @@ func init() {
 			if err != nil {
 				panic(err)
 			}
-			categories = append(categories, category{kind(bits(f[1], kindNames)), trait(bits(f[2], traitNames)), size,
+			categories = append(categories, category{kind(mask(f[1], kindNames)), trait(mask(f[2], traitNames)), size,
 				f[4]})
 		case "place":
-			places = append(places, place{trait(bits(f[1], traitNames)), f[2], f[3], f[4]})
+			places = append(places, place{trait(mask(f[1], traitNames)), f[2], f[3], f[4]})
 		case "action":
-			actions = append(actions, action{kind(bits(f[1], kindNames)), trait(bits(f[2], traitNames)), f[3]})
+			actions = append(actions, action{kind(mask(f[1], kindNames)), trait(mask(f[2], traitNames)), f[3]})
 		case "relation":
-			relations = append(relations, relation{kind(bits(f[1], kindNames)), kind(bits(f[2], kindNames)),
-				trait(bits(f[3], traitNames)), layout(slices.Index(layoutNames, f[4])), f[5], f[6]})
+			relations = append(relations, relation{kind(mask(f[1], kindNames)), kind(mask(f[2], kindNames)),
+				trait(mask(f[3], traitNames)), layout(slices.Index(layoutNames, f[4])), f[5], f[6]})
 		default:
 			choices[f[0]] = append(choices[f[0]], f[1:]...)
 		}
@@ -153,8 +153,8 @@ func init() {
 	participles, plurals = pairs(choices["participle"]), pairs(choices["plural"])
 }
 
-// bits returns the bits of names, separated by commas; any, everywhere and outdoor are several.
-func bits(names string, of []string) (all uint16) {
+// mask returns the bits of names, separated by commas; any, everywhere and outdoor stand for several bits.
+func mask(names string, of []string) (all uint16) {
 	switch names {
 	case "":
 		return 0
@@ -176,7 +176,7 @@ func bits(names string, of []string) (all uint16) {
 	return all
 }
 
-// pairs makes a map of words and their forms in turn.
+// pairs makes a map of alternating words and forms.
 func pairs(words []string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(words); i += 2 {

@@ -20,7 +20,7 @@ func (p *speaker) word(synonyms string) string {
 	return list[p.zipf.draw(p.s, len(list))]
 }
 
-// filler adds now and then an adverb of degree before an adjective and returns its index, or -1.
+// filler sometimes adds an adverb of degree before an adjective, and returns its index, or -1.
 func (p *speaker) filler() int {
 	if !chance(p.s, 0.04) {
 		return -1
@@ -28,7 +28,7 @@ func (p *speaker) filler() int {
 	return p.add(fillers[p.zipf.draw(p.s, len(fillers))])
 }
 
-// name returns what an object is called: one of its names, rarely a broader one.
+// name returns one of the names of an object, rarely a broader one.
 func (p *speaker) name(o *object) string {
 	if chance(p.s, 0.06) {
 		switch o.kind() {
@@ -43,7 +43,7 @@ func (p *speaker) name(o *object) string {
 	return p.word(categories[o.category].names)
 }
 
-// detail is how fully a noun phrase describes its object.
+// detail is how much a noun phrase says about its object.
 type detail float64
 
 const (
@@ -120,8 +120,7 @@ func (p *speaker) wear(gov int, o *object) {
 	}
 	colour := p.add(p.word(colours[o.garmentColour]))
 	g := p.add(name)
-	p.link(g, article)
-	p.link(g, colour)
+	p.link(g, article, colour)
 	if verb {
 		p.link(gov, lead)
 		p.link(lead, g)
@@ -143,9 +142,7 @@ func (p *speaker) where() int {
 			"lush"))
 	}
 	n := p.add(name)
-	p.link(n, lead)
-	p.link(n, det)
-	p.link(n, adj)
+	p.link(n, lead, det, adj)
 	return n
 }
 
@@ -160,8 +157,7 @@ func (p *speaker) scenery() int {
 	}
 	with := p.add("with")
 	n := p.add(part)
-	p.link(n, with)
-	p.link(n, p.phrase("in the "+p.word("background distance")))
+	p.link(n, with, p.phrase("in the "+p.word("background distance")))
 	return n
 }
 

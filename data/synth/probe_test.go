@@ -2,10 +2,10 @@ package synth
 
 import (
 	"math"
-	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/files/npy"
+	"gonum.org/v1/gonum/mat"
+
 	"vsetrain/lab/try"
 )
 
@@ -16,13 +16,22 @@ func TestLinearProbeBeatsChance(t *testing.T) {
 	o.Train, o.Dev, o.Test, o.Dim = 1500, 0, 200, 128
 	dir := generated(t, o)
 	vocab := map[string]int{}
-	x, y := probeSplit(t, dir, "train", o, vocab, true)
-	u, v := probeSplit(t, dir, "test", o, vocab, false)
-	centre(x, x, u)
-	idf(y, y, v)
-	w := ridge(x, y, 30)
+	x, y := probeSplit(t, dir, "train", o.Train, 5, vocab)
+	u, v := probeSplit(t, dir, "test", o.Test, 1, vocab)
+	centre(x, u)
+	idf(y, v)
+	centre(y, v)
+	var a, b, w, predicted, scores mat.Dense
+	a.Mul(x.T(), x)
+	for i := range o.Dim {
+		a.Set(i, i, a.At(i, i)+30)
+	}
+	b.Mul(x.T(), y)
+	try.Do(t, w.Solve(&a, &b))
+	predicted.Mul(u, &w)
+	scores.Mul(&predicted, v.T())
 	// The captions of an image and the image whose captions they are; shifted pairs must score chance.
-	right, wrong := probeRecall(w, u, v, 10, 0), probeRecall(w, u, v, 10, 77)
+	right, wrong := probeRecall(&scores, v, 10, 0), probeRecall(&scores, v, 10, 77)
 	t.Logf("R@10 of 200 images: %.1f %%, wrongly paired %.1f %%, chance 5.0 %%", right, wrong)
 	if right < 70 {
 		t.Errorf("R@10 %.1f %%: the features say too little about the captions", right)
@@ -35,144 +44,69 @@ func TestLinearProbeBeatsChance(t *testing.T) {
 	}
 }
 
-// probeSplit returns the mean regions [N, D] and bags of words [N, V] of the concatenated captions of each image in
-// train, of the first caption in test.
-func probeSplit(t *testing.T, dir, split string, o Options, vocab map[string]int, grow bool) (x, y [][]float64) {
+// probeSplit returns the mean regions [N, D] and bags of words [N, V] of the first captions of each image. An empty
+// vocabulary takes their words.
+func probeSplit(t *testing.T, dir, split string, n, captions int, vocab map[string]int) (x, y *mat.Dense) {
 	t.Helper()
-	f := try.Get(npy.Open(filepath.Join(dir, split+"_ims.npy")))(t)
-	defer f.Close()
-	row := make([]float32, f.RowLen())
-	for i := range f.Rows() {
-		try.Do(t, f.ReadRow(row, i))
-		m := make([]float64, o.Dim)
-		for j, v := range row {
-			m[j%o.Dim] += float64(v) / float64(o.Regions)
-		}
-		x = append(x, m)
+	const regions, dim = 36, 128
+	x = mat.NewDense(n, dim, nil)
+	for i, v := range array(t, dir, split+"_ims.npy", n, regions, dim) {
+		row := x.RawRowView(i / (regions * dim))
+		row[i%dim] += v / regions
 	}
-	caps := lines(t, dir, split+"_caps.txt")
-	for i := range x {
-		bag, n := make([]float64, 3000), 1
-		if grow {
-			n = 5
+	caps, grow := lines(t, dir, split+"_caps.txt"), len(vocab) == 0
+	for i := 0; grow && i < len(caps); i++ {
+		for _, w := range tokens(caps[i]) {
+			if _, ok := vocab[w]; !ok {
+				vocab[w] = len(vocab)
+			}
 		}
-		for _, c := range caps[5*i : 5*i+n] {
+	}
+	y = mat.NewDense(n, len(vocab), nil)
+	for i := range n {
+		for _, c := range caps[5*i : 5*i+captions] {
 			for _, w := range tokens(c) {
-				if _, ok := vocab[w]; !ok && grow {
-					vocab[w] = len(vocab)
-				}
 				if id, ok := vocab[w]; ok {
-					bag[id] = 1
+					y.Set(i, id, 1)
 				}
 			}
 		}
-		y = append(y, bag)
-	}
-	for i := range y {
-		y[i] = y[i][:len(vocab)]
 	}
 	return x, y
 }
 
-// centre subtracts the column means of ref from every matrix.
-func centre(ref [][]float64, all ...[][]float64) {
-	mean := make([]float64, len(ref[0]))
-	for _, r := range ref {
-		for j, v := range r {
-			mean[j] += v / float64(len(ref))
-		}
+// byColumn changes every column of both matrices by a function of its sum over the n rows of ref.
+func byColumn(ref, other *mat.Dense, change func(v, sum float64, n int) float64) {
+	n, d := ref.Dims()
+	sums := make([]float64, d)
+	for j := range sums {
+		sums[j] = mat.Sum(ref.ColView(j))
 	}
-	seen := map[*float64]bool{}
-	for _, m := range all {
-		for _, r := range m {
-			if seen[&r[0]] {
-				continue
-			}
-			seen[&r[0]] = true
-			for j := range r {
-				r[j] -= mean[j]
-			}
-		}
+	for _, m := range []*mat.Dense{ref, other} {
+		m.Apply(func(_, j int, v float64) float64 { return change(v, sums[j], n) }, m)
 	}
 }
 
-// idf scales words by the logarithm of their rarity in ref, then centres.
-func idf(ref [][]float64, all ...[][]float64) {
-	df := make([]float64, len(ref[0]))
-	for _, r := range ref {
-		for j, v := range r {
-			df[j] += v
-		}
-	}
-	for _, m := range all {
-		for _, r := range m {
-			for j := range r {
-				r[j] *= math.Log(float64(len(ref)) / (1 + df[j]))
-			}
-		}
-	}
-	centre(ref, all...)
+// centre subtracts the column means of ref.
+func centre(ref, other *mat.Dense) {
+	byColumn(ref, other, func(v, sum float64, n int) float64 { return v - sum/float64(n) })
 }
 
-// ridge solves (XᵀX + λnI) W = XᵀY by Gaussian elimination; W is [D, V].
-func ridge(x, y [][]float64, lambda float64) [][]float64 {
-	d, v := len(x[0]), len(y[0])
-	a := make([][]float64, d)
-	for i := range a {
-		a[i] = make([]float64, d+v)
-		a[i][i] = lambda
-	}
-	for n := range x {
-		for i, xi := range x[n] {
-			for j, xj := range x[n] {
-				a[i][j] += xi * xj
-			}
-			for j, yj := range y[n] {
-				a[i][d+j] += xi * yj
-			}
-		}
-	}
-	for i := range d {
-		for k := range d {
-			if k == i {
-				continue
-			}
-			f := a[k][i] / a[i][i] // positive definite: no pivoting
-			for j := i; j < d+v; j++ {
-				a[k][j] -= f * a[i][j]
-			}
-		}
-	}
-	for i := range a {
-		f := a[i][i]
-		a[i] = a[i][d:]
-		for j := range a[i] {
-			a[i][j] /= f
-		}
-	}
-	return a
+// idf scales words by the logarithm of their rarity in ref.
+func idf(ref, other *mat.Dense) {
+	byColumn(ref, other, func(v, sum float64, n int) float64 { return v * math.Log(float64(n)/(1+sum)) })
 }
 
-// probeRecall returns R@k in per cent from images to captions, caption i+shift counting as the right one.
-func probeRecall(w, x, captions [][]float64, k, shift int) float64 {
+// probeRecall returns R@k in per cent from images to captions, caption i+shift counting as the right one. scores [N, N]
+// are divided by the norms of the captions.
+func probeRecall(scores, captions *mat.Dense, k, shift int) float64 {
+	n, _ := captions.Dims()
 	hits := 0
-	for i := range x {
-		p := make([]float64, len(captions[0]))
-		for d, xd := range x[i] {
-			for j, wj := range w[d] {
-				p[j] += xd * wj
-			}
-		}
-		score := func(c []float64) float64 {
-			var dot, sq float64
-			for j := range c {
-				dot, sq = dot+p[j]*c[j], sq+c[j]*c[j]
-			}
-			return dot / math.Sqrt(sq)
-		}
-		right, better := score(captions[(i+shift)%len(captions)]), 0
-		for _, c := range captions {
-			if score(c) > right {
+	for i := range n {
+		score := func(j int) float64 { return scores.At(i, j) / mat.Norm(captions.RowView(j), 2) }
+		right, better := score((i+shift)%n), 0
+		for j := range n {
+			if score(j) > right {
 				better++
 			}
 		}
@@ -180,5 +114,5 @@ func probeRecall(w, x, captions [][]float64, k, shift int) float64 {
 			hits++
 		}
 	}
-	return 100 * float64(hits) / float64(len(x))
+	return 100 * float64(hits) / float64(n)
 }

@@ -1,15 +1,16 @@
 package synth
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"vsetrain/internal/compute/philox"
 )
 
-// The detector of the synthetic world. Like bottom-up-attention it reports R boxes per picture in the order of its
-// confidence: several shaken boxes of every object, boxes of heads and garments, of interacting pairs, and of the
-// background, each with a D-channel feature of what lies inside.
+// The detector of the synthetic world reports R boxes per picture in the order of its confidence, like
+// bottom-up-attention: several inexact boxes of every object, boxes of heads and garments, of interacting pairs, and of
+// the background, each with features of D channels of its content.
 
 // aspect is what a region shows of the scene.
 type aspect uint8
@@ -49,7 +50,7 @@ type detector struct {
 	parts    []string
 }
 
-// list collects what the scene offers, most important first.
+// list collects what the regions of a scene can show, most important first.
 func (d *detector) list(sc *scene) {
 	d.parts = strings.Fields(places[sc.place].parts)
 	d.sources = d.sources[:0]
@@ -99,15 +100,7 @@ func (d *detector) detect(sc *scene, s *philox.Stream, ims, boxes []float32) {
 		src := d.sources[next]
 		d.regions = append(d.regions, region{src, d.locate(sc, s, src), src.salience * between(s, 0.6, 1)})
 	}
-	slices.SortStableFunc(d.regions, func(a, b region) int {
-		switch {
-		case a.confidence > b.confidence:
-			return -1
-		case a.confidence < b.confidence:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(d.regions, func(a, b region) int { return cmp.Compare(b.confidence, a.confidence) })
 	for i := range d.regions {
 		reg := &d.regions[i]
 		d.describe(sc, s, reg)
@@ -120,7 +113,7 @@ func (d *detector) detect(sc *scene, s *philox.Stream, ims, boxes []float32) {
 // locate draws the box of a region.
 func (d *detector) locate(sc *scene, s *philox.Stream, src source) box {
 	if src.aspect == background {
-		// Parts lie in bands from top to bottom.
+		// Parts are bands from top to bottom.
 		band := 1 / float64(len(d.parts))
 		y := (float64(src.index) + 0.5) * band
 		return sc.frame(s, between(s, 0.25, 0.75), y, between(s, 0.3, 0.9), band*between(s, 0.8, 1.4), 0.1)
@@ -144,7 +137,7 @@ func (d *detector) locate(sc *scene, s *philox.Stream, src source) box {
 // describe collects the terms of a region's activation.
 func (d *detector) describe(sc *scene, s *philox.Stream, reg *region) {
 	d.terms = d.terms[:0]
-	// Boxes differ in quality: the better the box, the larger the share of what it shows.
+	// Boxes differ in quality: a better box has a larger share of what it shows.
 	q := float32(between(s, 0.7, 1.2))
 	switch reg.aspect {
 	case body:

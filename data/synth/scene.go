@@ -2,8 +2,8 @@ package synth
 
 import "vsetrain/internal/compute/philox"
 
-// A scene is what one picture shows: a place, a weather and two to four objects with attributes, of which the first
-// does something to, or stands somewhere relative to, the second.
+// scene is what one picture shows: a place, a weather and two to four objects with attributes. The first does something
+// to the second, or has a position relative to it.
 type scene struct {
 	place, weather int
 	relation       int // index into relations, of objects[0] to objects[1]
@@ -12,8 +12,8 @@ type scene struct {
 	width, height  int // pixels
 }
 
-// object is one thing of a scene, or up to three alike. Attributes are indices into the lexicon's lists, 0 meaning
-// unremarkable for size and style, -1 absent for colour and garment.
+// object is one thing of a scene, or up to three of a kind. Attributes are indices of the lexicon's lists. Size and
+// style 0 are never mentioned; colour and garment may be -1 for none.
 type object struct {
 	category      int
 	count         int // 1..3
@@ -49,8 +49,8 @@ func newTables() *tables {
 	return t
 }
 
-// category draws a category of one of the kinds that has one of the traits (0: any), preferring those that belong to
-// the place and are not yet in the scene.
+// category draws a category of one of the kinds that has one of the traits (0: any). It prefers categories that belong
+// to the place and are not yet in the scene.
 func (t *tables) category(s *philox.Stream, sc *scene, kinds kind, traits trait) int {
 	w := t.scratch[:len(categories)]
 	for i, c := range categories {
@@ -155,9 +155,9 @@ func (t *tables) base(s *philox.Stream) scene {
 	return sc
 }
 
-// vary changes one to three things that make two pictures of the same objects different: attributes, their owners,
-// actions, the relation, who is its subject, the weather. Categories and place stay, so that only a model which
-// binds attributes and relations to their objects tells the pictures of a family apart.
+// vary changes one to three properties of a scene: attributes, their owners, actions, the relation, its subject, the
+// weather. Categories and place stay, so that only a model that binds attributes and relations to their objects can
+// distinguish the pictures of a family.
 func (t *tables) vary(s *philox.Stream, sc *scene) {
 	for range 1 + s.IntN(3) {
 		o := &sc.objects[s.IntN(sc.n)]
@@ -187,8 +187,8 @@ func (t *tables) vary(s *philox.Stream, sc *scene) {
 	}
 }
 
-// Families: pictures come in windows of familyWindow neighbours that share familyCount base scenes, so the first n
-// pictures of a split are the same however many follow.
+// Pictures of a family share a base scene. Windows of familyWindow neighbours have familyCount families, so the first n
+// pictures of a split do not depend on how many follow.
 const (
 	familyWindow = 64
 	familyCount  = 14

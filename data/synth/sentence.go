@@ -3,10 +3,11 @@ package synth
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // sentence is a caption under construction: its tokens and, for every token, its governor in the dependency tree.
-// Tokens count from 0 here; the files count from 1, 0 being the root (spec of the GSMN files: [governor, dependent]).
+// Tokens count from 0 here. The files count from 1, and 0 is the root (GSMN's files: [governor, dependent]).
 type sentence struct {
 	words []string
 	head  []int // governor of each token, -1 for the root and for tokens not yet attached
@@ -25,7 +26,7 @@ func (s *sentence) add(word string) int {
 // under appends a token governed by gov.
 func (s *sentence) under(gov int, word string) int {
 	i := s.add(word)
-	s.head[i] = gov
+	s.link(gov, i)
 	return i
 }
 
@@ -42,14 +43,16 @@ func (s *sentence) phrase(text string) int {
 	return last
 }
 
-// link makes gov the governor of dep. A negative index is ignored, so optional parts need no test.
-func (s *sentence) link(gov, dep int) {
-	if gov >= 0 && dep >= 0 {
-		s.head[dep] = gov
+// link makes gov the governor of deps. A negative index is ignored, so optional parts need no test.
+func (s *sentence) link(gov int, deps ...int) {
+	for _, dep := range deps {
+		if gov >= 0 && dep >= 0 {
+			s.head[dep] = gov
+		}
 	}
 }
 
-// finish attaches what is still loose to the root, mends "a" before vowels and appends the final period if wanted.
+// finish attaches the remaining tokens to the root, changes "a" to "an" before vowels, and appends a period if wanted.
 func (s *sentence) finish(root int, period bool) {
 	if period {
 		s.add(".")
@@ -67,7 +70,7 @@ func (s *sentence) finish(root int, period bool) {
 
 func startsWithVowelSound(w string) bool { return vowel(w[0]) && !strings.HasPrefix(w, "uni") }
 
-// text writes the caption as people type it: capitalised, punctuation joined to the word before it.
+// text returns the caption as people type it: capitalised, without spaces before punctuation.
 func (s *sentence) text() string {
 	var b strings.Builder
 	for i, w := range s.words {
@@ -75,9 +78,8 @@ func (s *sentence) text() string {
 			b.WriteByte(' ')
 		}
 		if i == 0 {
-			r := []rune(w)
-			r[0] = unicode.ToUpper(r[0])
-			w = string(r)
+			r, size := utf8.DecodeRuneInString(w)
+			w = string(unicode.ToUpper(r)) + w[size:]
 		}
 		b.WriteString(w)
 	}

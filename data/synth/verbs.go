@@ -2,7 +2,7 @@ package synth
 
 import "strings"
 
-// Inflection of English verbs and nouns: the regular rules and the exceptions among the words of the lexicon.
+// English verbs and nouns are inflected by the regular rules, with exceptions for words of the lexicon.
 
 func vowel(c byte) bool { return strings.IndexByte("aeiou", c) >= 0 }
 
@@ -41,12 +41,7 @@ func gerund(v string) string {
 
 // sibilant reports whether -es, not -s, is added to a word.
 func sibilant(w string) bool {
-	for _, end := range []string{"s", "x", "z", "ch", "sh"} {
-		if strings.HasSuffix(w, end) {
-			return true
-		}
-	}
-	return false
+	return strings.HasSuffix(w, "ch") || strings.HasSuffix(w, "sh") || strings.ContainsAny(w[len(w)-1:], "sxz")
 }
 
 // addS returns the third person of a verb or the regular plural of a noun.

@@ -9,22 +9,14 @@ import (
 
 // counter counts tokens in the order in which they first occur.
 type counter struct {
-	index map[string]int
 	words []string
-	count []int
+	count map[string]int
 }
 
-func newCounter() *counter { return &counter{index: map[string]int{}} }
-
 func (c *counter) add(word string) {
-	i, ok := c.index[word]
-	if !ok {
-		i = len(c.words)
-		c.index[word] = i
+	if c.count[word]++; c.count[word] == 1 {
 		c.words = append(c.words, word)
-		c.count = append(c.count, 0)
 	}
-	c.count[i]++
 }
 
 // minCount is the number of occurrences in train and dev from which a word enters the vocabulary.
@@ -47,8 +39,8 @@ func (c *counter) vocabulary() vocabulary {
 	for _, w := range []string{"<pad>", "<start>", "<end>", "<unk>"} {
 		put(w)
 	}
-	for i, w := range c.words {
-		if c.count[i] >= minCount {
+	for _, w := range c.words {
+		if c.count[w] >= minCount {
 			put(w)
 		}
 	}

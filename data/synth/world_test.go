@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat"
+
 	"vsetrain/internal/compute/philox"
 )
 
@@ -44,34 +46,19 @@ func TestFeaturesLookLikeBottomUpAttention(t *testing.T) {
 }
 
 // meanCorrelation averages |corr| over all pairs of the first k of d channels.
-func meanCorrelation(v []float64, d, k int) float64 {
-	n := len(v) / d
+func meanCorrelation(v []float64, d, k int) (mean float64) {
 	z := make([][]float64, k)
-	for c := range z {
-		z[c] = make([]float64, n)
-		var m, sq float64
-		for i := range n {
-			m += v[i*d+c] / float64(n)
-		}
-		for i := range n {
-			z[c][i] = v[i*d+c] - m
-			sq += z[c][i] * z[c][i]
-		}
-		for i := range n {
-			z[c][i] /= math.Sqrt(sq) + 1e-12
+	for i := range v {
+		if c := i % d; c < k {
+			z[c] = append(z[c], v[i])
 		}
 	}
-	var sum float64
 	for a := range k {
 		for b := range a {
-			var dot float64
-			for i := range n {
-				dot += z[a][i] * z[b][i]
-			}
-			sum += math.Abs(dot)
+			mean += math.Abs(stat.Correlation(z[a], z[b], nil)) / float64(k*(k-1)/2)
 		}
 	}
-	return sum / float64(k*(k-1)/2)
+	return mean
 }
 
 // Many pictures must have a twin: the same place and categories, yet another scene.

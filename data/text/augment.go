@@ -6,61 +6,48 @@ package text
 
 const dropRate = 0.20
 
-// Draw returns the next uniform draw in [0, 1).
-type Draw func() float64
+// RandomSource returns uniform draws: in [0, 1), and of numbers in [0, n).
+type RandomSource interface {
+	Float64() float64
+	IntN(n int) int
+}
 
-// augmentPieces augments a caption given as the word pieces of each basic token. mask is the id of [MASK]; random
-// returns a random id. One draw is taken per token; all pieces of a token share its fate, a replaced token draws
-// a random id for each piece. dst receives the ids, without [CLS] and [SEP]. When every token is dropped the first
-// is kept.
-func augmentPieces(dst []int32, pieces [][]int32, mask int32, draw Draw, random func() int32) []int32 {
+// AugmentIDs appends the ids of a caption to dst, <start> and <end> included, after size augmentation. A masked word
+// has the id mask, a replaced one an id below n. One word stays at least: the first when every word is dropped.
+func AugmentIDs(dst, ids []int32, mask int32, n int, draws RandomSource) []int32 {
+	return augment(dst, len(ids), func(i int) []int32 { return ids[i : i+1] }, mask, n, draws)
+}
+
+// augment augments a caption given as the ids of each word. All ids of a word share its fate, and a replaced word draws
+// a random id for each.
+func augment(dst []int32, words int, word func(i int) []int32, mask int32, n int, draws RandomSource) []int32 {
 	start := len(dst)
-	for _, p := range pieces {
-		switch fate(draw()) {
+	for i := range words {
+		switch fate(draws.Float64()) {
 		case keep:
-			dst = append(dst, p...)
+			dst = append(dst, word(i)...)
 		case masked:
-			for range p {
+			for range word(i) {
 				dst = append(dst, mask)
 			}
 		case replaced:
-			for range p {
-				dst = append(dst, random())
+			for range word(i) {
+				dst = append(dst, int32(draws.IntN(n)))
 			}
 		}
 	}
-	if len(dst) == start && len(pieces) > 0 {
-		dst = append(dst, pieces[0]...)
+	if len(dst) == start && words > 0 {
+		dst = append(dst, word(0)...)
 	}
 	return dst
 }
 
-// AugmentIDs augments a word id sequence, <start> and <end> included, by the same rule. When every id is dropped
-// the first is kept.
-func AugmentIDs(dst, ids []int32, mask int32, draw Draw, random func() int32) []int32 {
-	start := len(dst)
-	for _, id := range ids {
-		switch fate(draw()) {
-		case keep:
-			dst = append(dst, id)
-		case masked:
-			dst = append(dst, mask)
-		case replaced:
-			dst = append(dst, random())
-		}
-	}
-	if len(dst) == start && len(ids) > 0 {
-		dst = append(dst, ids[0])
-	}
-	return dst
-}
-
-// KeepRegions appends the indices of the n regions that are kept: those whose draw exceeds 0.20, in order. When
-// every region is dropped the first is kept.
-func KeepRegions(dst []int32, n int, draw Draw) []int32 {
+// KeepRegions appends the indices of the regions that are kept of n, in ascending order. One region stays at least: the
+// first when every region is dropped.
+func KeepRegions(dst []int32, n int, draws RandomSource) []int32 {
 	start := len(dst)
 	for r := range n {
-		if draw() > dropRate {
+		if draws.Float64() > dropRate {
 			dst = append(dst, int32(r))
 		}
 	}
@@ -81,10 +68,9 @@ const (
 
 // fate decides about one word.
 func fate(u float64) outcome {
-	if u >= dropRate {
-		return keep
-	}
 	switch v := u / dropRate; {
+	case u >= dropRate:
+		return keep
 	case v < 0.5:
 		return masked
 	case v < 0.6:

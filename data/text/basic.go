@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The basic tokeniser of BERT (google-research/bert, tokenization.py, BasicTokenizer; Hugging Face's of that name):
-// control characters and everything that is not a character are left out, white space separates, and every punctuation
-// mark is its own word. What becomes of letters is the normaliser's.
+// The basic tokeniser of BERT (google-research/bert, tokenization.py, BasicTokenizer; Hugging Face's BasicTokenizer)
+// leaves out control characters and invalid bytes. White space separates words, and every punctuation mark is a word.
+// Normalizer decides about letters.
 
-// Normalizer says what a BERT does with the letters of a text.
+// Normalizer says how a BERT normalises the letters of a text.
 type Normalizer struct {
-	Lowercase    bool // they become lower case
-	StripAccents bool // they lose their accents: Unicode NFD without nonspacing marks, in place of NFC
+	Lowercase    bool // convert to lower case
+	StripAccents bool // remove accents: Unicode NFD without nonspacing marks, in place of NFC
 	Chinese      bool // every Chinese character is its own word
 }
 
@@ -64,7 +64,7 @@ func (b *basic) split(s string, n Normalizer) {
 	b.end()
 }
 
-// withoutControl leaves out what would keep letters and their accents apart.
+// withoutControl removes control characters, which may separate letters from their accents.
 func withoutControl(r rune) rune {
 	if r == '\t' || r == '\n' || r == '\r' || !unicode.In(r, unicode.C) {
 		return r
@@ -117,8 +117,8 @@ func (b *basic) word(i int) []byte {
 	return b.words[b.ends[i-1]:b.ends[i]]
 }
 
-// isChinese reports whether r lies in one of the blocks of ideographs that BERT separates; Japanese syllables and
-// Korean are not among them.
+// isChinese reports whether r is in one of the blocks of ideographs that BERT separates. Japanese syllables and Korean
+// are not among them.
 func isChinese(r rune) bool {
 	switch {
 	case r >= 0x4E00 && r <= 0x9FFF, r >= 0x3400 && r <= 0x4DBF, r >= 0xF900 && r <= 0xFAFF,

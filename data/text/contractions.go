@@ -2,7 +2,7 @@ package text
 
 import "bytes"
 
-// contraction is a word that is written as one and counts as two (Robert MacIntyre's list).
+// contraction is one written word that counts as two (Robert MacIntyre's list).
 type contraction struct {
 	whole, parts []byte
 	lead         bool // needs a blank before it, else a word boundary

@@ -26,12 +26,13 @@ func TestCaptionLabelsBounds(t *testing.T) {
 }
 
 func TestAugmentationKeepsSomething(t *testing.T) {
-	drop := Draw(func() float64 { return 0.19 })
-	random := func() int32 { return 9 }
-	if got := AugmentIDs([]int32{5}, []int32{7, 8}, 9, drop, random); !slices.Equal(got, []int32{5, 7}) {
+	drop := &draws{t, "drop", slices.Repeat([]float64{0.19}, 8), nil}
+	if got := AugmentIDs([]int32{5}, []int32{7, 8}, 9, 10, drop); !slices.Equal(got, []int32{5, 7}) {
 		t.Errorf("ids %v", got)
 	}
-	if got := augmentPieces(nil, [][]int32{{7, 8}, {6}}, 9, drop, random); !slices.Equal(got, []int32{7, 8}) {
+	pieces := [][]int32{{7, 8}, {6}}
+	piece := func(i int) []int32 { return pieces[i] }
+	if got := augment(nil, 2, piece, 9, 10, drop); !slices.Equal(got, []int32{7, 8}) {
 		t.Errorf("pieces %v", got)
 	}
 	if got := KeepRegions(nil, 4, drop); !slices.Equal(got, []int32{0}) {

@@ -18,9 +18,9 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// What the folder of a BERT says about its letters, in the files of Hugging Face's tokenisers.
+// Files of Hugging Face's tokenisers that say how a BERT normalises letters.
 const (
-	TokenizerConfig = "tokenizer_config.json" // what a run keeps of them
+	TokenizerConfig = "tokenizer_config.json" // kept in a run
 	tokenizerFile   = "tokenizer.json"
 )
 
@@ -35,14 +35,14 @@ type letters struct {
 	Never []string `json:"never_split,omitempty"`
 }
 
-// wordPieceClasses are the tokenisers that cut words as BERT's does, Fast left out.
+// wordPieceClasses are the tokenisers that split words as BERT's does, without "Fast".
 var wordPieceClasses = []string{"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer",
 	"ConvBertTokenizer", "SqueezeBertTokenizer", "LxmertTokenizer", "LayoutLMTokenizer"}
 
-// readNormalizer returns what the folder of a vocab.txt says about letters: tokenizer_config.json, and for what that
-// leaves out the normaliser of tokenizer.json, and then the defaults of BERT. Where nothing says whether letters become
-// lower case, they do, unless the vocabulary has a piece that no text becomes then: it is of another BERT, and refused.
-func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
+// readNormalizer reads the normalizer from the folder of a vocab.txt: from tokenizer_config.json, then the normaliser
+// of tokenizer.json, then the defaults of BERT. If no file says whether letters become lower case, they do. Then a
+// vocabulary with a piece that no lower-case text has is an error.
+func (v *BertTokenizer) readNormalizer(dir string) (n Normalizer, err error) {
 	var says letters
 	whole, err := readJSON(filepath.Join(dir, TokenizerConfig), &says)
 	if err != nil {
@@ -52,7 +52,7 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 	generic := class == "PreTrainedTokenizer" // which reads tokenizer.json
 	switch {
 	case class != "" && !generic && !slices.Contains(wordPieceClasses, class):
-		return n, fmt.Errorf("%s names the tokeniser %s, which cuts words in another way; expected one of %s",
+		return n, fmt.Errorf("%s names the tokeniser %s, which splits words in another way; expected one of %s",
 			TokenizerConfig, says.Class, strings.Join(wordPieceClasses, ", "))
 	case says.Basic != nil && !*says.Basic:
 		return n, fmt.Errorf("%s: do_basic_tokenize is false; expected true: words come from BERT's basic tokeniser",
@@ -70,9 +70,9 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 		if whole {
 			where = TokenizerConfig + " says nothing of do_lower_case"
 		}
-		return n, fmt.Errorf("its piece %q has capitals or accents, so that it is not of an uncased BERT, and %s; "+
-			"fetch that file from where the vocabulary comes from, or write one with {\"do_lower_case\": false}, or "+
-			"true where the model was trained in lower case", v.foreign, where)
+		return n, fmt.Errorf("its piece %q has capitals or accents, so it is not from an uncased BERT, and %s; get "+
+			"that file from the source of the vocabulary, or write one with {\"do_lower_case\": false}, or true if "+
+			"the model was trained in lower case", v.foreign, where)
 	}
 	n.Lowercase = says.Lower == nil || *says.Lower
 	n.StripAccents = n.Lowercase
@@ -83,8 +83,7 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 	return n, nil
 }
 
-// complete adds what tokenizer.json says, where there is one and says is without it. A file that is needed has to be a
-// BERT's.
+// complete adds missing entries from tokenizer.json, if it exists. A file that is needed must be from a BERT.
 func (says *letters) complete(path string, needed bool) error {
 	type normalizer struct {
 		Type    string       `json:"type"`
@@ -116,7 +115,7 @@ func (says *letters) complete(path string, needed bool) error {
 	case !there || f.Model.Type != "WordPiece":
 		return fmt.Errorf("%s: model type %q; expected WordPiece, as a BERT has", path, f.Model.Type)
 	case found.Type != "BertNormalizer":
-		return fmt.Errorf("%s: normaliser %q; expected BertNormalizer; say do_lower_case, strip_accents and "+
+		return fmt.Errorf("%s: normaliser %q; expected BertNormalizer; set do_lower_case, strip_accents and "+
 			"tokenize_chinese_chars in a %s", path, found.Type, TokenizerConfig)
 	}
 	if says.Lower == nil {
@@ -141,7 +140,7 @@ func readJSON(path string, v any) (bool, error) {
 	return true, nil
 }
 
-// isForeign reports whether a piece has letters that a text has no more for bert-base-uncased.
+// isForeign reports whether a piece has letters that bert-base-uncased removes from texts.
 func isForeign(piece string) bool {
 	plain := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
@@ -153,7 +152,7 @@ func isForeign(piece string) bool {
 }
 
 // writeNormalizer writes a tokenizer_config.json.
-func (v *WordPiece) writeNormalizer(w io.Writer) error {
+func (v *BertTokenizer) writeNormalizer(w io.Writer) error {
 	n := v.Normalizer
 	return json.NewEncoder(w).Encode(letters{Lower: &n.Lowercase, Strip: &n.StripAccents, Chinese: &n.Chinese,
 		Class: wordPieceClasses[0]})

@@ -137,8 +137,8 @@ func realign(spans []span, s []byte) []span {
 	return out
 }
 
-// closing returns the length of the closing punctuation that starts s, and that with the white space after it; 0
-// when something else than white space or a dash follows.
+// closing returns the length of the closing punctuation at the start of s, and its length with the white space after
+// it; 0 if anything but white space or a dash follows.
 func closing(s []byte) (closers, width int) {
 	for closers < len(s) && strings.IndexByte(`"')]}`, s[closers]) >= 0 {
 		closers++

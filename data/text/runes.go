@@ -1,19 +1,21 @@
 package text
 
 import (
+	"bytes"
 	"unicode"
 	"unicode/utf8"
 )
 
 // The character classes of the tokenisation rules: \s, \w and \d of Unicode regular expressions.
 
-func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+// IsSpace reports whether a character is white space in Python, as str.strip removes it.
+func IsSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // spaceAt returns the width of the white space character at s[i], 0 when there is none.
 func spaceAt(s []byte, i int) int {
-	if r, w := utf8.DecodeRune(s[min(i, len(s)):]); isSpace(r) {
+	if r, w := utf8.DecodeRune(s[min(i, len(s)):]); IsSpace(r) {
 		return w
 	}
 	return 0
@@ -62,21 +64,5 @@ func appendLower(dst []byte, caption string) []byte {
 		dst = utf8.AppendRune(dst, unicode.ToLower(r))
 		i += w
 	}
-	end := len(dst)
-	for end > start {
-		r, w := utf8.DecodeLastRune(dst[start:end])
-		if !isSpace(r) {
-			break
-		}
-		end -= w
-	}
-	lead := 0
-	for w := spaceAt(dst[:end], start); w > 0; w = spaceAt(dst[:end], start+lead) {
-		lead += w
-	}
-	if lead > 0 {
-		copy(dst[start:], dst[start+lead:end])
-		end -= lead
-	}
-	return dst[:end]
+	return append(dst[:start], bytes.TrimFunc(dst[start:], IsSpace)...)
 }

@@ -24,7 +24,7 @@ func TestNoVocabulary(t *testing.T) {
 		if _, err := LoadVocabulary(path); !errors.Is(err, want) {
 			t.Errorf("%s: got %v", path, err)
 		}
-		if _, err := LoadWordPiece(path); !errors.Is(err, want) {
+		if _, err := LoadBertTokenizer(path, 9); !errors.Is(err, want) {
 			t.Errorf("word pieces %s: got %v", path, err)
 		}
 	}

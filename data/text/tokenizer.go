@@ -1,8 +1,6 @@
 package text
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -16,21 +14,21 @@ type Tokenizer interface {
 	Len() int
 	// Hash identifies the tokenizer: equal for equal words with equal ids.
 	Hash() string
-	// FileName is the usual name of the file it is kept in. Files are that file, and in front of it those that say how
-	// it is read.
+	// FileName returns the usual name of its file.
 	FileName() string
+	// Files returns that file, after the files that say how to read it.
 	Files() []File
 	// NewEncoder returns an encoder for one goroutine.
 	NewEncoder() Encoder
-	// SplitKnown cuts a caption into words as the encoder does, and tells those that the tokenizer has from those it
-	// lacks.
+	// SplitKnown splits a caption into words as the encoder does, and returns the words that the tokenizer has and the
+	// words that it lacks.
 	SplitKnown(caption string) (known, unknown []string)
 }
 
 // Coverage says how many of the words of captions a tokenizer has.
 type Coverage struct{ Words, Unknown int }
 
-// manyUnknown is the share of unknown words from which a tokenizer hardly belongs to the captions.
+// manyUnknown is the share of unknown words above which Check warns.
 const manyUnknown = 0.2
 
 // CoverageOf counts the words of captions and those that a tokenizer lacks.
@@ -44,16 +42,16 @@ func CoverageOf(captions iter.Seq[string], l Tokenizer) (c Coverage) {
 	return c
 }
 
-// Add counts the words of a caption, and the ones among them that are unknown.
+// Add adds the words of a caption and the number of unknown words among them.
 func (c *Coverage) Add(words, unknown int) { c.Words, c.Unknown = c.Words+words, c.Unknown+unknown }
 
-// Percent is the share of unknown words.
+// Percent returns the share of unknown words in percent.
 func (c Coverage) Percent() float64 { return 100 * float64(c.Unknown) / float64(max(c.Words, 1)) }
 
-// Check returns an error where the tokenizer has none of the words, since all captions are the same then, and a warning
-// where it lacks many.
+// Check returns an error if the tokenizer has none of the words, because all captions look the same then, and a warning
+// if it lacks many.
 func (c Coverage) Check() (warning, err error) {
-	const ask = "is the vocabulary that of another data set or language? are words separated by blanks?"
+	const ask = "is the vocabulary from another data set or language? are words separated by blanks?"
 	switch {
 	case c.Words > 0 && c.Unknown == c.Words:
 		return nil, fmt.Errorf("all %d words of the captions are unknown; %s build one with `vsetrain data vocab`, or "+
@@ -64,7 +62,7 @@ func (c Coverage) Check() (warning, err error) {
 	return nil, nil
 }
 
-// File is a file that is to be written.
+// File is a file to write.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
@@ -86,30 +84,8 @@ type Encoder interface {
 	// Append appends the ids of a caption to dst, the ids at its start and end included. words is the number of its
 	// words, unknown how many of them the tokenizer lacks.
 	Append(dst []int32, caption string) (ids []int32, words, unknown int)
-	// AppendAugmented is Append with the size augmentation of VSE-infinity: words are masked, replaced or dropped. At
-	// least one stays.
-	AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32, words, unknown int)
-}
-
-// RandomSource are uniform draws: in [0, 1), and of numbers in [0, n).
-type RandomSource interface {
-	Float64() float64
-	IntN(n int) int
-}
-
-// sampler hands the draws of one caption to the functions of augment.go, without allocating.
-type sampler struct {
-	draws  RandomSource
-	draw   Draw
-	random func() int32
-}
-
-// newSampler draws random ids below n.
-func newSampler(n int) *sampler {
-	s := &sampler{}
-	s.draw = func() float64 { return s.draws.Float64() }
-	s.random = func() int32 { return int32(s.draws.IntN(n)) }
-	return s
+	// AppendAugmented is Append with size augmentation (AugmentIDs): words are masked, replaced or dropped.
+	AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32)
 }
 
 // FileName implements Tokenizer.
@@ -119,97 +95,12 @@ func (v *Vocabulary) FileName() string { return "vocab.json" }
 func (v *Vocabulary) Files() []File { return []File{{v.FileName(), v.encode}} }
 
 // NewEncoder implements Tokenizer.
-func (v *Vocabulary) NewEncoder() Encoder {
-	return &wordEncoder{v: v, sampler: newSampler(v.Len() + 1)}
-}
+func (v *Vocabulary) NewEncoder() Encoder { return &wordEncoder{v: v} }
 
 // SplitKnown implements Tokenizer.
 func (v *Vocabulary) SplitKnown(caption string) (known, unknown []string) {
-	for _, w := range wordTokenize(caption) {
-		if _, ok := v.ids[w]; ok {
-			known = append(known, w)
-		} else {
-			unknown = append(unknown, w)
-		}
-	}
-	return known, unknown
-}
-
-// wordEncoder encodes with a Vocabulary. Augmentation includes <start> and <end>; a masked word has the id Len, <mask>,
-// which a random one may have too, as in the reference.
-type wordEncoder struct {
-	v   *Vocabulary
-	tok WordSplitter
-	ids []int32
-	*sampler
-}
-
-func (c *wordEncoder) Append(dst []int32, caption string) (ids []int32, words, unknown int) {
-	n := len(dst)
-	dst, unknown = c.v.AppendCaption(dst, &c.tok, caption)
-	return dst, len(dst) - n - 2, unknown
-}
-
-func (c *wordEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32, words,
-	unknown int) {
-	c.ids, words, unknown = c.Append(c.ids[:0], caption)
-	c.draws = draws
-	return AugmentIDs(dst, c.ids, int32(c.v.Len()), c.draw, c.random), words, unknown
-}
-
-// BertTokenizer is the tokenizer of a BERT encoder: captions as [CLS], word pieces, [SEP]. A caption of more than Max
-// ids, the positions of the encoder, is cut, [SEP] staying at its end.
-type BertTokenizer struct {
-	*WordPiece
-	Max int // at least 3
-}
-
-// LoadBertTokenizer reads the vocab.txt of an encoder of the given number of positions.
-func LoadBertTokenizer(path string, positions int) (*BertTokenizer, error) {
-	if positions < 3 {
-		return nil, fmt.Errorf("captions for %d positions, expected at least 3: [CLS], a word and [SEP]", positions)
-	}
-	v, err := LoadWordPiece(path)
-	if err != nil {
-		return nil, err
-	}
-	return &BertTokenizer{v, positions}, nil
-}
-
-// FileName implements Tokenizer.
-func (b *BertTokenizer) FileName() string { return "vocab.txt" }
-
-// Files implements Tokenizer.
-func (b *BertTokenizer) Files() []File {
-	return []File{{TokenizerConfig, b.writeNormalizer}, {b.FileName(), func(w io.Writer) error {
-		_, err := w.Write(b.file)
-		return err
-	}}}
-}
-
-// Hash identifies the pieces, their order, and what becomes of letters.
-func (v *WordPiece) Hash() string {
-	h := sha256.New()
-	io.WriteString(h, "word pieces\n")
-	if v.Normalizer != uncased {
-		fmt.Fprintf(h, "%+v\n", v.Normalizer)
-	}
-	h.Write(v.file)
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
-}
-
-// NewEncoder implements Tokenizer.
-func (b *BertTokenizer) NewEncoder() Encoder {
-	return &pieceEncoder{b: b, sampler: newSampler(b.Len())}
-}
-
-// SplitKnown implements Tokenizer.
-func (b *BertTokenizer) SplitKnown(caption string) (known, unknown []string) {
-	var p Pieces
-	p.basic.split(caption, b.Normalizer)
-	for i := range p.basic.ends {
-		w := p.basic.word(i)
-		if _, ok := b.appendWord(nil, w); ok {
+	for _, w := range new(WordSplitter).Words(caption) {
+		if _, ok := v.ids[string(w)]; ok {
 			known = append(known, string(w))
 		} else {
 			unknown = append(unknown, string(w))
@@ -218,34 +109,21 @@ func (b *BertTokenizer) SplitKnown(caption string) (known, unknown []string) {
 	return known, unknown
 }
 
-// pieceEncoder encodes with word pieces. Augmentation leaves [CLS] and [SEP] alone; all pieces of a word share its
-// fate.
-type pieceEncoder struct {
-	b      *BertTokenizer
-	pieces Pieces
-	*sampler
+// wordEncoder encodes with a Vocabulary. Augmentation includes <start> and <end>. A masked word has the id Len, <mask>;
+// a random word may have it too, as in the reference.
+type wordEncoder struct {
+	v   *Vocabulary
+	tok WordSplitter
+	ids []int32
 }
 
-func (c *pieceEncoder) Append(dst []int32, caption string) (ids []int32, words, unknown int) {
-	pieces, unknown := c.b.Split(&c.pieces, caption)
-	start := len(dst)
-	dst = append(dst, c.b.Cls)
-	for _, w := range pieces {
-		dst = append(dst, w...)
-	}
-	return c.end(dst, start), len(pieces), unknown
+func (c *wordEncoder) Append(dst []int32, caption string) (ids []int32, words, unknown int) {
+	n := len(dst)
+	dst, unknown = c.v.AppendCaption(dst, &c.tok, caption)
+	return dst, len(dst) - n - 2, unknown
 }
 
-func (c *pieceEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) (ids []int32, words,
-	unknown int) {
-	pieces, unknown := c.b.Split(&c.pieces, caption)
-	start := len(dst)
-	c.draws = draws
-	dst = augmentPieces(append(dst, c.b.Cls), pieces, c.b.Mask, c.draw, c.random)
-	return c.end(dst, start), len(pieces), unknown
-}
-
-// end cuts a caption that began at start and adds [SEP].
-func (c *pieceEncoder) end(dst []int32, start int) []int32 {
-	return append(dst[:min(len(dst), start+c.b.Max-1)], c.b.Sep)
+func (c *wordEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) []int32 {
+	c.ids, _ = c.v.AppendCaption(c.ids[:0], &c.tok, caption)
+	return AugmentIDs(dst, c.ids, int32(c.v.Len()), c.v.Len()+1, draws)
 }

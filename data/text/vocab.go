@@ -7,9 +7,10 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"slices"
 )
 
-// The special words and their ids in every vocabulary of the references.
+// The special words and their ids in all vocabularies of the references.
 const (
 	PadWord, StartWord, EndWord, UnkWord = "<pad>", "<start>", "<end>", "<unk>"
 
@@ -27,7 +28,7 @@ type Vocabulary struct {
 	words []string
 }
 
-// newVocabulary checks that the words make a vocabulary: distinct, the special words first.
+// newVocabulary checks that the words are distinct and begin with the special words.
 func newVocabulary(words []string) (*Vocabulary, error) {
 	v := &Vocabulary{ids: make(map[string]int32, len(words)), words: words}
 	for i, w := range special {
@@ -49,8 +50,8 @@ func newVocabulary(words []string) (*Vocabulary, error) {
 	return v, nil
 }
 
-// BuildVocabulary counts the words of the captions and keeps those that occur at least threshold times. Ids follow
-// the first occurrence, after the special words, so the same captions give the same ids.
+// BuildVocabulary makes a vocabulary of the words that occur at least threshold times in the captions. After the
+// special words, ids are in the order of first occurrence, so the same captions give the same ids.
 func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, error) {
 	if threshold < 1 {
 		return nil, fmt.Errorf("vocabulary: threshold %d; a word must occur at least once", threshold)
@@ -72,27 +73,18 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 			count[i]++
 		}
 	}
-	words := append([]string(nil), special[:]...)
+	words := slices.Clone(special[:])
 	for i, w := range order {
-		if count[i] >= threshold && !isSpecial(w) {
+		if count[i] >= threshold && !slices.Contains(special[:], w) {
 			words = append(words, w)
 		}
 	}
 	if len(words) == len(special) {
 		return nil, fmt.Errorf("vocabulary: no word occurs %d times or more in %d captions, which have %d different "+
-			"words; words are what stands between blanks and punctuation: separate them where a language writes no "+
-			"blanks, or lower --threshold", threshold, n, len(order))
+			"words; spaces and punctuation separate words: separate them if a language has no spaces, or lower "+
+			"--threshold", threshold, n, len(order))
 	}
 	return newVocabulary(words)
-}
-
-func isSpecial(w string) bool {
-	for _, s := range special {
-		if w == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Len returns the number of ids; an additional <mask> word would have this id.
@@ -101,7 +93,7 @@ func (v *Vocabulary) Len() int { return len(v.words) }
 // MaskWord stands for a word that augmentation hides.
 const MaskWord = "<mask>"
 
-// WithoutMask returns the vocabulary without the word <mask>, where that is the last one.
+// WithoutMask returns the vocabulary without a last word <mask>.
 func (v *Vocabulary) WithoutMask() *Vocabulary {
 	last := len(v.words) - 1
 	if v.words[last] != MaskWord {
@@ -112,7 +104,7 @@ func (v *Vocabulary) WithoutMask() *Vocabulary {
 	return &Vocabulary{ids, v.words[:last:last]}
 }
 
-// Word returns the word of an id, "" when there is none.
+// Word returns the word of an id; "" if there is none.
 func (v *Vocabulary) Word(id int32) string {
 	if id < 0 || int(id) >= len(v.words) {
 		return ""
@@ -120,28 +112,8 @@ func (v *Vocabulary) Word(id int32) string {
 	return v.words[id]
 }
 
-// ID returns the id of a word and whether it has one; unknown words have the id Unk.
-func (v *Vocabulary) ID(word string) (int32, bool) {
-	id, known := v.ids[word]
-	if !known {
-		return Unk, false
-	}
-	return id, true
-}
-
-// Encode returns <start>, the ids of the words with <unk> for unknown ones, <end>.
-func (v *Vocabulary) Encode(words []string) []int32 {
-	ids := make([]int32, 0, len(words)+2)
-	ids = append(ids, Start)
-	for _, w := range words {
-		id, _ := v.ID(w)
-		ids = append(ids, id)
-	}
-	return append(ids, End)
-}
-
-// AppendCaption appends the encoded caption to dst and returns also how many of its words are unknown. It
-// allocates nothing once t and dst have grown.
+// AppendCaption appends the ids of a caption to dst, from <start> to <end>, and returns also how many of its words are
+// unknown. It allocates nothing once t and dst have grown.
 func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string) (ids []int32, unknown int) {
 	dst = append(dst, Start)
 	for _, w := range t.Words(caption) {
@@ -155,23 +127,8 @@ func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string)
 	return append(dst, End), unknown
 }
 
-// Decode returns the words of the ids up to <end> or <pad>, without <start>.
-func (v *Vocabulary) Decode(ids []int32) []string {
-	var words []string
-	for _, id := range ids {
-		switch id {
-		case Start:
-			continue
-		case End, Pad:
-			return words
-		}
-		words = append(words, v.Word(id))
-	}
-	return words
-}
-
-// Hash identifies the vocabulary: equal for equal words with equal ids. A checkpoint keeps it, because word
-// embeddings mean nothing under another vocabulary.
+// Hash returns a hash of the words with their ids. Checkpoints store it, because word embeddings belong to one
+// vocabulary.
 func (v *Vocabulary) Hash() string {
 	h := sha256.New()
 	for _, w := range v.words {
@@ -183,8 +140,8 @@ func (v *Vocabulary) Hash() string {
 
 // FillCaptionLabels writes the targets of VSRN's captioning branch for the word ids of a caption (without <start> and
 // <end>) to labels and mask, maxLen+1 elements each, at least 3: labels = <start>, words, <end>, zero padded. A
-// sequence longer than maxLen-1 keeps its first maxLen ids, the last overwritten with <end>. mask is 1 up to and
-// including the first <pad>, which thereby is a target too (VSRN, dataset preprocessing and misc/utils.py).
+// sequence longer than maxLen-1 keeps its first maxLen ids, and <end> overwrites the last. mask is 1 up to and
+// including the first <pad>, which is a target, too (VSRN, dataset preprocessing and misc/utils.py).
 func FillCaptionLabels(labels, mask, words []int32) {
 	maxLen := len(labels) - 1
 	clear(labels)

@@ -23,9 +23,8 @@ import (
 // maxVocabFile bounds the size of a vocabulary file; the largest published one has 1 MB.
 const maxVocabFile = 256 << 20
 
-// LoadVocabulary reads a vocabulary file: JSON or a Python pickle of words with their ids, in any form that has the
-// content of SCAN's {"word2idx": {word: id}, "idx2word": {"id": word}, "idx": n} (vocabularyOf). Errors name the file
-// and what is wrong in it.
+// LoadVocabulary reads a vocabulary file, JSON or a Python pickle of words with their ids: SCAN's {"word2idx": {word:
+// id}, "idx2word": {"id": word}, "idx": n}, or another form with the same content (vocabularyOf). Errors name the file.
 func LoadVocabulary(path string) (*Vocabulary, error) {
 	v, err := loadVocabulary(path)
 	if err != nil {
@@ -74,7 +73,7 @@ func decodeVocab(b []byte) (*Vocabulary, error) {
 	return vocabularyOf(value)
 }
 
-// decodeJSON reads a value of JSON as the pickle of the same value is read. A number without a fraction is an int.
+// decodeJSON decodes a JSON value to the types of package pickle. A number without a fraction is an int.
 func decodeJSON(d *json.Decoder, depth int) (any, error) {
 	const deepest = 8
 	t, err := d.Token()
@@ -119,15 +118,14 @@ func decodeJSON(d *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// What files call the two directions of a vocabulary.
+// Names of the two directions of a vocabulary in files.
 var (
 	toID   = []string{"word2idx", "stoi", "word_to_ix", "wtoi", "word2id"}
 	toWord = []string{"idx2word", "itos", "ix_to_word", "itow", "id2word"}
 )
 
-// vocabularyOf makes a vocabulary of what a file holds. It goes by the content: words to ids, ids to words, or both,
-// which must agree, among the entries of a dict or the attributes of an object of any class; or a dict of words to ids,
-// or a list of the words.
+// vocabularyOf makes a vocabulary of the content of a file: words to ids, ids to words, or both, which must agree, in a
+// dict or the attributes of an object of any class; or a dict of words to ids; or a list of words.
 func vocabularyOf(value any) (*Vocabulary, error) {
 	if _, isList := pickle.Items(value); isList {
 		return fromValues(nil, value, nil)
@@ -168,7 +166,7 @@ func vocabularyOf(value any) (*Vocabulary, error) {
 	return fromValues(ids, words, n)
 }
 
-// fromValues makes a vocabulary of words to ids, ids to words and their number, each nil where it is not there.
+// fromValues makes a vocabulary of words to ids, ids to words and their number, each of which may be nil.
 func fromValues(ids, words, n any) (*Vocabulary, error) {
 	byID := map[int64]string(nil)
 	if words != nil {
@@ -267,8 +265,8 @@ func fromMaps(word2idx map[string]int64, idx2word map[int64]string, idx int64) (
 	return newVocabulary(words)
 }
 
-// decodePickleVocab reads a vocabulary that Python pickled: mostly an instance of a class Vocabulary of the script that
-// wrote it. Nothing of the pickle is executed.
+// decodePickleVocab reads a pickled vocabulary, usually an instance of a class Vocabulary. Nothing in the pickle is
+// executed.
 func decodePickleVocab(b []byte) (*Vocabulary, error) {
 	value, _, err := pickle.Decode(bytes.NewReader(b), pickle.Options{Instances: true,
 		Globals: pickle.Merge(pickle.Standard(), pickle.NumPy())})
@@ -278,11 +276,11 @@ func decodePickleVocab(b []byte) (*Vocabulary, error) {
 	return vocabularyOf(value)
 }
 
-// Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.
+// Save writes the vocabulary as SCAN's JSON, atomically.
 func (v *Vocabulary) Save(path string) error { return save(path, v.encode) }
 
-// Holds reports whether the file path holds this vocabulary; false where there is no file. A file that holds anything
-// else is an error, which names both numbers of words.
+// Holds reports whether a file has this vocabulary; false if the file does not exist. A file with other content is an
+// error that names both numbers of words.
 func (v *Vocabulary) Holds(path string) (bool, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -26,11 +26,9 @@ func TestBuildVocabularyOrderAndThreshold(t *testing.T) {
 	if !slices.Equal(v.words, want) {
 		t.Errorf("words %q, want %q", v.words, want)
 	}
-	if got := v.Encode([]string{"the", "cat", "runs"}); !slices.Equal(got, []int32{1, 7, 3, 5, 2}) {
+	if got, unknown := v.AppendCaption(nil, new(WordSplitter), "the cat runs"); unknown != 1 ||
+		!slices.Equal(got, []int32{1, 7, 3, 5, 2}) {
 		t.Errorf("encoded %v", got)
-	}
-	if got := v.Decode([]int32{1, 7, 3, 5, 2, 0, 0}); !slices.Equal(got, []string{"the", "<unk>", "runs"}) {
-		t.Errorf("decoded %q", got)
 	}
 	if _, err := BuildVocabulary(slices.Values([]string{"x"}), 0); err == nil {
 		t.Error("a threshold of 0 was accepted")
@@ -38,14 +36,10 @@ func TestBuildVocabularyOrderAndThreshold(t *testing.T) {
 }
 
 func TestVocabularyHash(t *testing.T) {
-	a, b := small(t), small(t)
-	if a.Hash() != b.Hash() {
-		t.Error("equal vocabularies differ in hash")
-	}
+	a := small(t)
 	words := slices.Clone(a.words)
 	words[4], words[5] = words[5], words[4]
-	c := try.Get(newVocabulary(words))(t)
-	if c.Hash() == a.Hash() {
+	if c := try.Get(newVocabulary(words))(t); c.Hash() == a.Hash() {
 		t.Error("exchanged ids have the same hash")
 	}
 }
@@ -113,10 +107,10 @@ func TestWithoutMask(t *testing.T) {
 	v := small(t)
 	masked := try.Get(newVocabulary(append(slices.Clone(v.words), MaskWord)))(t)
 	got := masked.WithoutMask()
-	if _, known := got.ID(MaskWord); known || got.Hash() != v.Hash() || got.Len() != v.Len() {
+	if got.Hash() != v.Hash() || got.Len() != v.Len() {
 		t.Errorf("%q without its mask is %q", masked.words, got.words)
 	}
-	if _, known := masked.ID(MaskWord); !known {
+	if masked.ids[MaskWord] != int32(v.Len()) {
 		t.Error("the vocabulary itself has lost its mask")
 	}
 	inside := try.Get(newVocabulary(append(slices.Clone(special[:]), MaskWord, "dog")))(t)

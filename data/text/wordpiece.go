@@ -2,18 +2,23 @@ package text
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"path/filepath"
 	"unicode/utf8"
 
 	"vsetrain/internal/files/regular"
 )
 
-// WordPiece is the vocabulary of BERT and its tokeniser (google-research/bert, tokenization.py, WordpieceTokenizer):
-// each word of the basic tokeniser is cut into the longest pieces the vocabulary has, from left to right; pieces after
-// the first begin with ## in the file. A word that cannot be cut, or has more than 100 characters, is [UNK]. It is safe
-// for concurrent use.
-type WordPiece struct {
+// BertTokenizer is the tokenizer of a BERT encoder (google-research/bert, tokenization.py, WordpieceTokenizer): a
+// caption becomes [CLS], word pieces, [SEP]. It cuts each word of the basic tokeniser into the longest pieces that the
+// vocabulary has, from left to right; pieces after the first begin with ## in the file. A word that cannot be cut, or
+// has more than 100 characters, is [UNK].
+type BertTokenizer struct {
+	// Max is the number of positions of the encoder, at least 3. A longer caption is cut, and [SEP] stays at its end.
+	Max int
 	// The ids of the special pieces; in bert-base-uncased 0, 100, 101, 102, 103.
 	Pad, Unk, Cls, Sep, Mask int32
 
@@ -31,18 +36,22 @@ const (
 	maxPieceFile = 64 << 20 // bytes; the vocabulary of the multilingual BERT has 1 MB
 )
 
-// LoadWordPiece reads a vocab.txt: one piece a line, its id the number of the line from 0. The files beside it say what
-// becomes of letters (readNormalizer).
-func LoadWordPiece(path string) (*WordPiece, error) {
+// LoadBertTokenizer reads the vocab.txt of an encoder of the given number of positions: one piece a line, its id the
+// number of the line from 0. The files beside it say what becomes of letters (readNormalizer).
+func LoadBertTokenizer(path string, positions int) (*BertTokenizer, error) {
+	if positions < 3 {
+		return nil, fmt.Errorf("captions for %d positions, expected at least 3: [CLS], a word and [SEP]", positions)
+	}
 	b, err := regular.ReadFile(path, maxPieceFile, "vocab.txt")
 	if err != nil {
 		return nil, fmt.Errorf("word pieces: %w; vocab.txt belongs to the BERT weights", err)
 	}
-	var v *WordPiece
+	var v *BertTokenizer
 	if b, err = regular.UTF8(b); err == nil {
-		v, err = decodeWordPiece(b)
+		v, err = decodePieces(b)
 	}
 	if err == nil {
+		v.Max = positions
 		v.Normalizer, err = v.readNormalizer(filepath.Dir(path))
 	}
 	if err != nil {
@@ -51,8 +60,8 @@ func LoadWordPiece(path string) (*WordPiece, error) {
 	return v, nil
 }
 
-func decodeWordPiece(b []byte) (*WordPiece, error) {
-	v := &WordPiece{first: map[string]int32{}, later: map[string]int32{}, Normalizer: uncased}
+func decodePieces(b []byte) (*BertTokenizer, error) {
+	v := &BertTokenizer{first: map[string]int32{}, later: map[string]int32{}, Normalizer: uncased}
 	for line := range bytes.Lines(b) {
 		line = bytes.TrimRight(line, "\r\n")
 		piece, continued := bytes.CutPrefix(line, []byte("##"))
@@ -90,38 +99,47 @@ func decodeWordPiece(b []byte) (*WordPiece, error) {
 }
 
 // Len returns the number of pieces.
-func (v *WordPiece) Len() int { return v.n }
+func (v *BertTokenizer) Len() int { return v.n }
 
-// Pieces are the pieces of a text, word by word. The zero value is ready; it may be used for one text after another and
-// is not safe for concurrent use.
-type Pieces struct {
-	basic basic
-	ids   []int32
-	words [][]int32
+// Hash identifies the pieces, their order, and what becomes of letters.
+func (v *BertTokenizer) Hash() string {
+	h := sha256.New()
+	io.WriteString(h, "word pieces\n")
+	if v.Normalizer != uncased {
+		fmt.Fprintf(h, "%+v\n", v.Normalizer)
+	}
+	h.Write(v.file)
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Split cuts a text and returns the piece ids of each of its words, without [CLS] and [SEP], and how many words are
-// [UNK]. The result is valid until the next call. Once p has grown it allocates nothing for ASCII text.
-func (v *WordPiece) Split(p *Pieces, text string) (words [][]int32, unknown int) {
-	p.basic.split(text, v.Normalizer)
-	p.ids, p.words = p.ids[:0], p.words[:0]
-	if n := len(p.basic.words) + 1; cap(p.ids) < n { // no word has more pieces than bytes: ids never move
-		p.ids = make([]int32, 0, 2*n)
-	}
-	for i := range p.basic.ends {
-		at := len(p.ids)
-		var known bool
-		if p.ids, known = v.appendWord(p.ids, p.basic.word(i)); !known {
-			p.ids = append(p.ids[:at], v.Unk)
-			unknown++
+// FileName implements Tokenizer.
+func (v *BertTokenizer) FileName() string { return "vocab.txt" }
+
+// Files implements Tokenizer.
+func (v *BertTokenizer) Files() []File {
+	return []File{{TokenizerConfig, v.writeNormalizer}, {v.FileName(), func(w io.Writer) error {
+		_, err := w.Write(v.file)
+		return err
+	}}}
+}
+
+// SplitKnown implements Tokenizer.
+func (v *BertTokenizer) SplitKnown(caption string) (known, unknown []string) {
+	var b basic
+	b.split(caption, v.Normalizer)
+	for i := range b.ends {
+		w := b.word(i)
+		if _, ok := v.appendWord(nil, w); ok {
+			known = append(known, string(w))
+		} else {
+			unknown = append(unknown, string(w))
 		}
-		p.words = append(p.words, p.ids[at:len(p.ids):len(p.ids)])
 	}
-	return p.words, unknown
+	return known, unknown
 }
 
 // appendWord appends the pieces of a word and reports whether it can be cut.
-func (v *WordPiece) appendWord(dst []int32, word []byte) ([]int32, bool) {
+func (v *BertTokenizer) appendWord(dst []int32, word []byte) ([]int32, bool) {
 	if len(word) > maxPieceWord && utf8.RuneCount(word) > maxPieceWord {
 		return dst, false
 	}
@@ -143,13 +161,53 @@ func (v *WordPiece) appendWord(dst []int32, word []byte) ([]int32, bool) {
 	return dst, true
 }
 
-// AppendCaption appends [CLS], the pieces of a caption and [SEP] to dst and returns also how many of its words are
-// [UNK].
-func (v *WordPiece) AppendCaption(dst []int32, p *Pieces, caption string) (ids []int32, unknown int) {
-	words, unknown := v.Split(p, caption)
-	dst = append(dst, v.Cls)
-	for _, w := range words {
-		dst = append(dst, w...)
+// NewEncoder implements Tokenizer.
+func (v *BertTokenizer) NewEncoder() Encoder { return &pieceEncoder{v: v} }
+
+// pieceEncoder encodes with word pieces. Augmentation leaves [CLS] and [SEP] alone; all pieces of a word share its
+// fate.
+type pieceEncoder struct {
+	v     *BertTokenizer
+	basic basic
+	ids   []int32
+	words [][]int32
+}
+
+// split returns the ids of the pieces of each word, and how many words are [UNK]. The result is valid until the next
+// call.
+func (c *pieceEncoder) split(caption string) (words [][]int32, unknown int) {
+	c.basic.split(caption, c.v.Normalizer)
+	c.ids, c.words = c.ids[:0], c.words[:0]
+	if n := len(c.basic.words) + 1; cap(c.ids) < n { // no word has more pieces than bytes: ids never move
+		c.ids = make([]int32, 0, 2*n)
 	}
-	return append(dst, v.Sep), unknown
+	for i := range c.basic.ends {
+		at := len(c.ids)
+		var known bool
+		if c.ids, known = c.v.appendWord(c.ids, c.basic.word(i)); !known {
+			c.ids = append(c.ids[:at], c.v.Unk)
+			unknown++
+		}
+		c.words = append(c.words, c.ids[at:len(c.ids):len(c.ids)])
+	}
+	return c.words, unknown
+}
+
+func (c *pieceEncoder) Append(dst []int32, caption string) (ids []int32, words, unknown int) {
+	pieces, unknown := c.split(caption)
+	start := len(dst)
+	dst = append(append(dst, c.v.Cls), c.ids...)
+	return c.end(dst, start), len(pieces), unknown
+}
+
+func (c *pieceEncoder) AppendAugmented(dst []int32, caption string, draws RandomSource) []int32 {
+	pieces, _ := c.split(caption)
+	start := len(dst)
+	dst = augment(append(dst, c.v.Cls), len(pieces), func(i int) []int32 { return pieces[i] }, c.v.Mask, c.v.n, draws)
+	return c.end(dst, start)
+}
+
+// end cuts a caption that began at start and adds [SEP].
+func (c *pieceEncoder) end(dst []int32, start int) []int32 {
+	return append(dst[:min(len(dst), start+c.v.Max-1)], c.v.Sep)
 }

@@ -2,6 +2,7 @@ package text
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func bertFolder(t *testing.T) string {
 
 func TestWordPieceConformsToBERT(t *testing.T) {
 	dir := bertFolder(t)
-	v := try.Get(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t)
+	v := try.Get(LoadBertTokenizer(filepath.Join(dir, "vocab.txt"), math.MaxInt32))(t)
 	if v.Len() != 30522 || v.Pad != 0 || v.Unk != 100 || v.Cls != 101 || v.Sep != 102 || v.Mask != 103 {
 		t.Errorf("%d pieces, special ones %d %d %d %d %d", v.Len(), v.Pad, v.Unk, v.Cls, v.Sep, v.Mask)
 	}
@@ -37,9 +38,9 @@ func TestWordPieceConformsToBERT(t *testing.T) {
 		IDs  []int32 `json:"ids"`
 	}
 	try.Do(t, json.Unmarshal(read("wordpiece_expected.json"), &cases))
-	var p Pieces
+	encoder := v.NewEncoder()
 	for _, c := range cases {
-		if got, _ := v.AppendCaption(nil, &p, c.Text); !slices.Equal(got, c.IDs) {
+		if got, _, _ := encoder.Append(nil, c.Text); !slices.Equal(got, c.IDs) {
 			t.Errorf("%q: %v, want %v", c.Text, got, c.IDs)
 		}
 	}
@@ -54,7 +55,7 @@ func TestWordPieceConformsToBERT(t *testing.T) {
 			id := try.Get(strconv.Atoi(f))(t)
 			want = append(want, int32(id))
 		}
-		if got, _ := v.AppendCaption(nil, &p, text); !slices.Equal(got[1:len(got)-1], want) {
+		if got, _, _ := encoder.Append(nil, text); !slices.Equal(got[1:len(got)-1], want) {
 			t.Errorf("text %d, %q: %v, want %v", i, text, got, want)
 		}
 	}
@@ -64,7 +65,7 @@ const tinyPieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\ndog\n##s\nrun\n##ning
 	"##e\n犬\nß\n##\n#\n"
 
 func TestWordPieceSplits(t *testing.T) {
-	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(t)
+	v := try.Get(decodePieces([]byte(tinyPieces)))(t)
 	for text, want := range map[string][][]int32{
 		"A dog.":                         {{5}, {6}, {11}},
 		"  dogs\trunning\r\n":            {{6, 7}, {8, 9}},
@@ -84,7 +85,7 @@ func TestWordPieceSplits(t *testing.T) {
 				unknown++
 			}
 		}
-		got, n := v.Split(new(Pieces), text)
+		got, n := (&pieceEncoder{v: v}).split(text)
 		if !slices.EqualFunc(got, want, slices.Equal[[]int32]) || n != unknown {
 			t.Errorf("%q: %v with %d unknown, want %v with %d", text, got, n, want, unknown)
 		}
@@ -92,7 +93,7 @@ func TestWordPieceSplits(t *testing.T) {
 	long := strings.Repeat("é", 99)
 	v.later["e"] = 16
 	v.first["e"] = 16
-	if got, n := v.Split(new(Pieces), long+"é"); n != 0 || len(got[0]) != 100 {
+	if got, n := (&pieceEncoder{v: v}).split(long + "é"); n != 0 || len(got[0]) != 100 {
 		t.Errorf("100 characters: %d pieces, %d unknown", len(got[0]), n)
 	}
 }
@@ -107,24 +108,9 @@ func TestWordPieceRefusesBadFiles(t *testing.T) {
 		strings.Replace(tinyPieces, "[MASK]", "mask", 1): "no piece [MASK] among 21; expected the vocab.txt of a " +
 			"BERT model",
 	} {
-		try.Refuses(decodeWordPiece([]byte(text)))(t, want)
+		try.Refuses(decodePieces([]byte(text)))(t, want)
 	}
-	try.Refuses(LoadWordPiece(filepath.Join(t.TempDir(), "vocab.txt")))(t, "vocab.txt")
-	windows, err := decodeWordPiece([]byte(strings.ReplaceAll(tinyPieces, "\n", "\r\n")))
-	if err != nil || windows.Len() != 21 {
-		t.Errorf("lines that end in \\r\\n: %v", err)
-	}
-}
-
-func TestWordPieceAllocatesNothing(t *testing.T) {
-	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(t)
-	var p Pieces
-	var ids []int32
-	if n := testing.AllocsPerRun(100, func() {
-		ids, _ = v.AppendCaption(ids[:0], &p, "A dog, unaffable, running zebras.")
-	}); n != 0 {
-		t.Errorf("%v allocations for a caption", n)
-	}
+	try.Refuses(LoadBertTokenizer(filepath.Join(t.TempDir(), "vocab.txt"), 9))(t, "vocab.txt")
 }
 
 // Whatever the text, every id is one of the vocabulary, and a text of its own words gives the same pieces.
@@ -133,14 +119,14 @@ func FuzzWordPiece(f *testing.F) {
 	f.Add("İs th!s 𩸽 Ϻ Šœ Ugljšić dấu nặng", tinyPieces)
 	f.Add("\xff\u0301\u200d", "[PAD]\n##x\n")
 	f.Add("\xf5â", "")
-	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(f)
+	v := try.Get(decodePieces([]byte(tinyPieces)))(f)
 	f.Fuzz(func(t *testing.T, text, vocab string) {
-		other, err := decodeWordPiece([]byte(vocab))
+		other, err := decodePieces([]byte(vocab))
 		if err == nil {
-			other.Split(new(Pieces), text)
+			(&pieceEncoder{v: other}).split(text)
 		}
-		var p, q Pieces
-		words, _ := v.Split(&p, text)
+		p := &pieceEncoder{v: v}
+		words, _ := p.split(text)
 		var again []string
 		for i, w := range words {
 			if len(w) == 0 || slices.Max(w) >= int32(v.Len()) || slices.Min(w) < 0 {
@@ -148,7 +134,8 @@ func FuzzWordPiece(f *testing.F) {
 			}
 			again = append(again, string(p.basic.word(i)))
 		}
-		if same, _ := v.Split(&q, strings.Join(again, " ")); !slices.EqualFunc(same, words, slices.Equal[[]int32]) {
+		same, _ := (&pieceEncoder{v: v}).split(strings.Join(again, " "))
+		if !slices.EqualFunc(same, words, slices.Equal[[]int32]) {
 			t.Errorf("%q: pieces %v, of its words %q %v", text, words, again, same)
 		}
 	})
@@ -256,7 +243,7 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		if again.Normalizer != want || again.Hash() != v.Hash() {
 			t.Errorf("%+v, kept as %+v", want, again.Normalizer)
 		}
-		plain := try.Get(decodeWordPiece([]byte(files["vocab.txt"])))(t)
+		plain := try.Get(decodePieces([]byte(files["vocab.txt"])))(t)
 		if (plain.Hash() == v.Hash()) != (want == uncased) {
 			t.Errorf("%+v: the hash does not tell", want)
 		}
@@ -265,7 +252,7 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		t.Errorf("only %d refused", refused)
 	}
 	for file, want := range map[string]string{
-		`{"tokenizer_class": "RobertaTokenizer"}`:        "RobertaTokenizer, which cuts words in another way",
+		`{"tokenizer_class": "RobertaTokenizer"}`:        "RobertaTokenizer, which splits words in another way",
 		`{"tokenizer_class": "BertJapaneseTokenizer"}`:   "BertJapaneseTokenizer",
 		`{"do_basic_tokenize": false}`:                   "do_basic_tokenize",
 		`{"never_split": ["[X]"]}`:                       "never_split",
@@ -274,9 +261,9 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		`{`: "ends within",
 	} {
 		dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces, TokenizerConfig: file})
-		try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, TokenizerConfig[:9], want)
+		try.Refuses(LoadBertTokenizer(filepath.Join(dir, "vocab.txt"), 9))(t, TokenizerConfig[:9], want)
 	}
 	dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces,
 		tokenizerFile: `{"model": {"type": "WordPiece"}, "normalizer": {"type": "Lowercase"}}`})
-	try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, `normaliser "Lowercase"`, TokenizerConfig)
+	try.Refuses(LoadBertTokenizer(filepath.Join(dir, "vocab.txt"), 9))(t, `normaliser "Lowercase"`, TokenizerConfig)
 }

@@ -1,9 +1,7 @@
 package text
 
-import "strings"
-
-// WordSplitter cuts captions into words as NLTK's word_tokenize does: sentences first, then words. It reuses its
-// memory, so each goroutine needs one of its own. The zero value is ready.
+// WordSplitter splits captions into words as NLTK's word_tokenize does: first into sentences, then into words. It
+// reuses its memory and is not safe for concurrent use. The zero value is ready to use.
 type WordSplitter struct {
 	lower []byte
 	spans []span
@@ -55,18 +53,4 @@ func (t *WordSplitter) split() {
 	if start >= 0 {
 		t.ends = append(t.ends, span{base + start, base + len(src)})
 	}
-}
-
-// wordTokenize returns the words of a caption: lower case, Punkt sentences, Treebank rules.
-func wordTokenize(caption string) []string {
-	var t WordSplitter
-	return strs(t.Words(caption))
-}
-
-func strs(words [][]byte) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = strings.Clone(string(w))
-	}
-	return out
 }

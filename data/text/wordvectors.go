@@ -9,42 +9,40 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"vsetrain/internal/compute/vec"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
 
-// WordVectors are pretrained vectors of the words of a vocabulary: what a file of GloVe, word2vec, fastText or NumPy
-// has for them.
+// WordVectors are pretrained vectors for the words of a vocabulary, from a file of GloVe, word2vec, fastText or NumPy.
 type WordVectors struct {
-	SHA256 string      // of the file; of an array and its words, one after the other
-	Rows   [][]float32 // of each word its vector, nil where the file has none
+	SHA256 string      // of the file; for an array, of the array followed by its words
+	Rows   [][]float32 // vector of each word; nil if the file has none
 	Found  int         // words with a vector
 }
 
 // wordsSuffix replaces .npy in the name of an array of word vectors to name the file of its words, one a line.
 const wordsSuffix = ".words.txt"
 
-// ReadWordVectors reads the vectors of dim values that a file has for words. A file is read from its beginning to its
-// end, and only these vectors are kept. It is one of
+// ReadWordVectors reads vectors of dim values for words from a file. It reads the file sequentially and keeps only
+// these vectors. The file is one of
 //
 //   - text, a line "word v1 … vD" for each word (GloVe), after a line "N D" or not (word2vec); a file named .vec
 //     (fastText) has that line. The last D fields are the values, and a word may have blanks;
 //   - an array .npy [N, D], float16, float32 or float64, with its words in NAME.words.txt.
 //
-// A word that the file lacks takes the vector of its reduced form (reducedWord). Numbers are read as float64, rounded
-// to float32 and not scaled: so PVSE and CHAN match words (yalesong/pvse, model.py, EncoderText.init_weights;
-// ppanzx/CHAN, lib/encoders.py, EncoderTextBigru.init_weights), with vectors that torchtext reads (torchtext/vocab,
-// Vectors).
+// A word that the file lacks gets the vector of its reduced form (reducedWord). Numbers are read as float64, rounded to
+// float32 and not scaled. PVSE and CHAN match words in the same way (yalesong/pvse, model.py, EncoderText.init_weights;
+// ppanzx/CHAN, lib/encoders.py, EncoderTextBigru.init_weights), with vectors from torchtext (torchtext/vocab, Vectors).
 //
 // Errors name file and line: vectors of another size, a line with fewer values than the others, two lines in one, a
-// value that is not a finite number, a word that is asked for and occurs twice, and a first line with another number of
-// words. Lines of words that are not asked for are counted and measured, and their values are not looked at.
+// value that is not a finite number, a wanted word that occurs twice, and a first line with another number of words.
+// The values of other words are counted but not checked.
 func ReadWordVectors(path string, words []string, dim int) (*WordVectors, error) {
 	r := &vectorReader{path: path, dim: dim, hash: sha256.New(), wanted: make(map[string]*wordVector, len(words))}
 	for _, w := range words {
@@ -71,8 +69,8 @@ func ReadWordVectors(path string, words []string, dim int) (*WordVectors, error)
 	return v, nil
 }
 
-// reducedWord is the form under which a word is looked for that a file of vectors lacks: without hyphens, full stops
-// and apostrophes, and of what is left the part in front of the first slash.
+// reducedWord returns the form in which to look up a word that the file lacks: without hyphens, full stops and
+// apostrophes, up to the first slash.
 func reducedWord(w string) string {
 	w, _, _ = strings.Cut(withoutMarks.Replace(w), "/")
 	return w
@@ -86,19 +84,19 @@ type vectorReader struct {
 	dim     int
 	hash    hash.Hash
 	wanted  map[string]*wordVector
-	longer  []int // values of lines that may have longer vectors, while none is regular
-	regular bool  // a header, or a word without blanks and its values, was met: the size of the vectors is right
+	longer  []int // numbers of values of lines that may have longer vectors, until a line is regular
+	regular bool  // a header, or a word without blanks and its values, was found: the size of the vectors is right
 }
 
 type wordVector struct {
 	values []float32
-	line   int // from 1; 0 while the word was not met
+	line   int // from 1; 0 until the word is found
 }
 
 // maxVectorLine bounds a line in bytes: 65,536 values of 32 characters.
 const maxVectorLine = 2 << 20
 
-// lines hands each line of a file, without its end, to take, and adds the file to the hash.
+// lines calls take with each line of a file, without its end, and adds the file to the hash.
 func (r *vectorReader) lines(path string, take func(line []byte, number int) error) (n int, err error) {
 	f, _, err := regular.Open(path)
 	if err != nil {
@@ -162,15 +160,15 @@ func (r *vectorReader) text() error {
 	case n == header:
 		return fmt.Errorf("%s: expected lines of a word and its values, found none", r.path)
 	case promised >= 0 && n-1 != promised:
-		return fmt.Errorf("%s:%d: the file ends after %d words, its first line says %d: it is not whole; fetch it "+
-			"again", r.path, n, n-1, promised)
+		return fmt.Errorf("%s:%d: the file ends after %d words, its first line says %d: it is truncated; download "+
+			"it again", r.path, n, n-1, promised)
 	}
 	return nil
 }
 
-// cut returns the word of a line and its values: the last fields, as many as a vector has. The word is what stands in
-// front of them, which may have blanks and tabs in it. A line with fewer fields is an error, and so is one in which
-// numbers stand where a word would have to: a longer vector, or two lines in one.
+// cut returns the word of a line and its values, the last dim fields. The word before them may have blanks and tabs. A
+// line with fewer fields is an error, and so is a line with numbers in place of the word: a longer vector, or two lines
+// in one.
 func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
 	for i := bytes.IndexByte(line, '\t'); i >= 0 && i < len(line); i++ {
 		if line[i] == '\t' {
@@ -197,7 +195,8 @@ func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
 		return nil, nil, r.width(trailing)
 	case more < 0:
 		return nil, nil, fmt.Errorf("expected %d values after the word %.40q, found %d: the line is truncated, or "+
-			"this is not the text form; fetch the file again, or save it as text", r.dim, word, max(len(fields)-1, 0))
+			"this is not the text form; download the file again, or save it as text", r.dim, word,
+			max(len(fields)-1, 0))
 	}
 	numbers := 0
 	for numbers < more && isNumber(fields[1+numbers]) {
@@ -211,11 +210,11 @@ func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
 			return nil, nil, r.width(slices.Min(r.longer))
 		}
 	case numbers >= r.dim, wanted && numbers > 0 && bytes.IndexByte(fields[1], '.') >= 0:
-		return nil, nil, fmt.Errorf("expected %d values after the word %.40q, found more: two lines stand in one; "+
-			"fetch the file again", r.dim, word)
+		return nil, nil, fmt.Errorf("expected %d values after the word %.40q, found more: two lines are joined; "+
+			"download the file again", r.dim, word)
 	case more > 0 && trailing < r.dim:
 		return nil, nil, fmt.Errorf("value %d after the word %.40q is %.40q, expected a number: the line is "+
-			"truncated; fetch the file again", r.dim-trailing, word, fields[len(fields)-1-trailing])
+			"truncated; download the file again", r.dim-trailing, word, fields[len(fields)-1-trailing])
 	}
 	r.regular = r.regular || more == 0
 	return bytes.Join(fields[:1+more], blank), bytes.Join(fields[1+more:], blank), nil
@@ -226,7 +225,7 @@ func isNumber(field []byte) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// vectorHeader reads a first line "N D"; -1 where the line is none.
+// vectorHeader reads a first line "N D"; words is -1 if the line has another form.
 func vectorHeader(line []byte) (words, dim int) {
 	a, b, ok := strings.Cut(string(line), " ")
 	words, err := strconv.Atoi(a)
@@ -246,7 +245,7 @@ func (r *vectorReader) width(values int) error {
 		"to %[1]d", values, r.dim)
 }
 
-// take keeps the vector of a word that is wanted.
+// take keeps the vector of a wanted word.
 func (r *vectorReader) take(word []byte, line int, read func(dst []float32) error) error {
 	e, ok := r.wanted[string(word)]
 	if !ok || len(word) == 0 { // the reduced form of . is not a word
@@ -259,10 +258,8 @@ func (r *vectorReader) take(word []byte, line int, read func(dst []float32) erro
 	if err := read(e.values); err != nil {
 		return err
 	}
-	for i, v := range e.values {
-		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("value %d of the word %q is %v, expected a finite number", i+1, word, v)
-		}
+	if i := vec.NotFinite(e.values); i >= 0 {
+		return fmt.Errorf("value %d of the word %q is %v, expected a finite number", i+1, word, e.values[i])
 	}
 	return nil
 }

@@ -301,7 +301,7 @@ var larger = map[string]int{
 	"internal/compute/device/cuda/driver.libcuda": 41,
 	"internal/compute/device/cuda/driver.linked":  27,
 	"lab/asmgen.assembler":                        60, "internal/compute/gemm.Engine": 27,
-	"data.Split": 45, "data/synth.speaker": 30,
+	"data.Split": 44, "data/synth.speaker": 30,
 	"internal/apps/search.Index": 31,
 }
 

@@ -48,12 +48,12 @@ func TestPartialSplits(t *testing.T) {
 		}
 		var refused *QueryError
 		for what, err := range map[string]error{
-			"but no captions: expected": func() error { _, err := gallery.OfImage(t.Context(), 0, 1); return err }(),
-			"no captions":               func() error { _, err := gallery.OfCaption(t.Context(), 0, 1); return err }(),
-			"no captions: ":             func() error { _, err := gallery.Outcomes(t.Context()); return err }(),
-			"to embed them none":        gallery.Prepare(t.Context(), ImageQueries),
-			"but no features: expected": func() error { _, err := texts.Text(t.Context(), query, 1); return err }(),
-			"no features":               texts.Prepare(t.Context(), AllQueries),
+			"but no captions: expected":       func() error { _, err := gallery.OfImage(t.Context(), 0, 1); return err }(),
+			"no captions":                     func() error { _, err := gallery.OfCaption(t.Context(), 0, 1); return err }(),
+			"no captions: ":                   func() error { _, err := gallery.Outcomes(t.Context()); return err }(),
+			"to embed them, captions are not": gallery.Prepare(t.Context(), ImageQueries),
+			"but no features: expected":       func() error { _, err := texts.Text(t.Context(), query, 1); return err }(),
+			"no features":                     texts.Prepare(t.Context(), AllQueries),
 		} {
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %v lacks %q", network, err, what)

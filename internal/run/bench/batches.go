@@ -90,16 +90,15 @@ func (k *residentBatches) number(x *data.Batch, i int) {
 // word stay, as [CLS] and [SEP] do; each word is one piece.
 func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	s := philox.NewKey(seed, "bench/augment").Stream(0)
-	random := func() int32 { return int32(s.IntN(vocab)) }
 	captions := make([][]int32, b.N)
 	for i, words := range b.Words {
 		if bert {
 			last := len(words) - 1
-			captions[i] = text.AugmentIDs(words[:1:1], words[1:last], int32(vocab-1), s.Float64, random)
+			captions[i] = text.AugmentIDs(words[:1:1], words[1:last], int32(vocab-1), vocab, s)
 			captions[i] = append(captions[i], words[last])
 			continue
 		}
-		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
+		captions[i] = text.AugmentIDs(nil, words, int32(vocab), vocab, s)
 	}
 	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
 	b.L, b.Words = len(captions[0]), captions
@@ -108,7 +107,7 @@ func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	}
 	rows := 0
 	for i := range b.N {
-		kept := text.KeepRegions(nil, b.Regions, s.Float64)
+		kept := text.KeepRegions(nil, b.Regions, s)
 		for _, r := range kept {
 			row := i*b.Regions + int(r)
 			copy(b.Features[rows*b.Dim:], b.Features[row*b.Dim:(row+1)*b.Dim])

@@ -57,7 +57,7 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err := inputs.CheckBert("--bert", r.Bert); err != nil {
 		return rep, err
 	}
-	pieces, err := text.LoadWordPiece(filepath.Join(r.Bert, "vocab.txt"))
+	pieces, err := text.LoadBertTokenizer(filepath.Join(r.Bert, "vocab.txt"), math.MaxInt32)
 	if err != nil {
 		return rep, err
 	}
@@ -84,8 +84,8 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 		defer w.Abort()
 		write, end = w.Write, w.Close
 	}
-	s := &sentences{SentenceRequest: r, enc: enc, dev: dev,
-		coder: (&text.BertTokenizer{WordPiece: pieces, Max: enc.Options.Positions}).NewEncoder(), total: len(lines)}
+	pieces.Max = enc.Options.Positions
+	s := &sentences{SentenceRequest: r, enc: enc, dev: dev, coder: pieces.NewEncoder(), total: len(lines)}
 	if s.Batch < 1 {
 		s.Batch = 64
 	}

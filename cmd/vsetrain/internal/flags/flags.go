@@ -69,11 +69,6 @@ func Add(c *cobra.Command, o any, words ...Words) *Set {
 	}
 	c.Flags().SortFlags = false
 	s.walk(reflect.ValueOf(o).Elem(), "")
-	if e, ok := o.(interface{ More() []any }); ok { // structs of flags that are known at run time
-		for _, more := range e.More() {
-			s.walk(reflect.ValueOf(more).Elem(), "")
-		}
-	}
 	return s
 }
 
