@@ -25,10 +25,10 @@ func TestMissingCompiler(t *testing.T) {
 	}{
 		{"none", alone, t.TempDir(), nil, "install the driver's package of it"},
 		{"beside, and not found", beside, t.TempDir(), nil,
-			"it lies in " + beside + "; start the program with LD_LIBRARY_PATH=" + beside},
+			"it is in " + beside + "; start the program with LD_LIBRARY_PATH=" + beside},
 		{"beside, and not opened", beside, t.TempDir(), errors.New("it is damaged"),
 			"it is damaged; start the program with LD_LIBRARY_PATH=" + beside},
-		{"in another folder", alone, system, nil, "there is one in /usr/local/nvidia/lib64, which must be of the " +
+		{"in another folder", alone, system, nil, "there is one in /usr/local/nvidia/lib64, which must have the " +
 			"driver's version; start the program with LD_LIBRARY_PATH=/usr/local/nvidia/lib64"},
 	} {
 		got := missingCompiler(filepath.Join(c.libcuda, "libcuda.so.1"), c.problem, c.root, none)
