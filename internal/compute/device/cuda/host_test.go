@@ -17,8 +17,6 @@ import (
 	"vsetrain/lab/try"
 )
 
-func warningsOf(d device.Device) string { return strings.Join(d.(device.Warner).Warnings(), "; ") }
-
 // A driver that claims to start blocks which wait for each other, and does not, gets recurrences step by step.
 func TestBlocksThatAreNotStartedTogether(t *testing.T) {
 	emulator.Set(t, "cooperative", 3, 1)
@@ -29,7 +27,7 @@ func TestBlocksThatAreNotStartedTogether(t *testing.T) {
 	if len(m.Failures) > 0 || n["gru_tensor_steps"] > 0 || n["gru_tensor_step"] == 0 {
 		t.Errorf("%v; all steps %d times, one %d times", m.Failures, n["gru_tensor_steps"], n["gru_tensor_step"])
 	}
-	if w := warningsOf(d); strings.Count(w, "recurrences are computed step by step") != 1 {
+	if w := said(d); strings.Count(w, "recurrences are computed step by step") != 1 {
 		t.Error(w)
 	}
 }
@@ -39,13 +37,13 @@ func TestBlocksThatAreNotStartedTogether(t *testing.T) {
 func TestBiasesThatCUBLASFailsAt(t *testing.T) {
 	d := open(t, cuda.Options{BLAS: []string{"emulated"}})
 	defer d.Close()
-	if m := devicetest.Measure(d, "Gemm", 0); len(m.Failures) > 0 || warningsOf(d) != "" {
-		t.Errorf("%v; %s", m.Failures, warningsOf(d))
+	if m := devicetest.Measure(d, "Gemm", 0); len(m.Failures) > 0 || said(d) != "" {
+		t.Errorf("%v; %s", m.Failures, said(d))
 	}
 	emulator.Set(t, "no_bias", 2, 0)
 	if m := devicetest.Measure(d, "Gemm", 0); len(m.Failures) > 0 ||
-		strings.Count(warningsOf(d), "cuBLAS does not add a bias") != 1 {
-		t.Errorf("%v; %s", m.Failures, warningsOf(d))
+		strings.Count(said(d), "cuBLAS does not add a bias") != 1 {
+		t.Errorf("%v; %s", m.Failures, said(d))
 	}
 }
 
@@ -84,7 +82,7 @@ func TestGPUThatHangs(t *testing.T) {
 			deferred, replayed, before, at := n%2, n%3 == 0, draw.IntN(90), draw.IntN(90)
 			what := fmt.Sprintf("%s, deferred %d, replayed %t, launch %d after %d", name, deferred, replayed, at,
 				before)
-			b := &bench{t, open(t, cuda.Options{})}
+			b := newBench(t, cuda.Options{})
 			v, spare := b.floats(1, 2, 3), b.floats(4)
 			launches := func(n int) {
 				for i := range n {
