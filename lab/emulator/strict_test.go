@@ -54,34 +54,17 @@ func onStrict(t *testing.T, f func(*strictMachine)) {
 	path := emulator.Strict(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	d, err := driver.Open(path)
-	must := func(err error) {
-		t.Helper()
-		try.Do(t, err)
-	}
-	must(err)
+	d := try.Get(driver.Open(path))(t)
 	m := &strictMachine{t: t, Driver: d}
-	c, err := d.Retain(0)
-	must(err)
-	must(d.SetCurrent(c))
+	try.Do(t, d.SetCurrent(try.Get(d.Retain(0))(t)))
 	defer d.Release(0)
 	defer d.SetCurrent(0)
-	m.memory, err = d.Alloc(strictBytes)
-	must(err)
-	m.host, err = d.AllocHost(strictBytes)
-	must(err)
-	for _, s := range []*driver.Stream{&m.first, &m.other} {
-		*s, err = d.NewStream()
-		must(err)
-	}
-	m.event, err = d.NewEvent()
-	must(err)
-	module, err := d.LoadModule([]byte(strictPTX))
-	must(err)
-	for name, to := range map[string]*driver.Function{"scale": &m.scale, "match_word_contexts_tf32": &m.match} {
-		*to, err = d.Function(module, name)
-		must(err)
-	}
+	m.memory, m.host = try.Get(d.Alloc(strictBytes))(t), try.Get(d.AllocHost(strictBytes))(t)
+	m.first, m.other = try.Get(d.NewStream())(t), try.Get(d.NewStream())(t)
+	m.event = try.Get(d.NewEvent())(t)
+	module := try.Get(d.LoadModule([]byte(strictPTX)))(t)
+	m.scale = try.Get(d.Function(module, "scale"))(t)
+	m.match = try.Get(d.Function(module, "match_word_contexts_tf32"))(t)
 	emulator.Violations(t)
 	f(m)
 }

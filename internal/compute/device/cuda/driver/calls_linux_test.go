@@ -80,28 +80,27 @@ func TestKernelCache(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	set := ""
-	try := func(env map[string]string) string {
+	choose := func(variables map[string]string) string {
 		t.Helper()
 		set = ""
-		get := func(name string) string { return env[name] }
-		try.Do(t, cacheKernels(get, func(name, value string) error {
+		try.Do(t, cacheKernels(env(variables), func(name, value string) error {
 			set = name + "=" + value
 			return nil
 		}))
 		return set
 	}
 	home := t.TempDir()
-	for _, env := range []map[string]string{{"HOME": home}, {"CUDA_CACHE_PATH": "/own"}, {"CUDA_CACHE_DISABLE": "1"}} {
-		if got := try(env); got != "" {
-			t.Errorf("%v: %s", env, got)
+	for _, v := range []map[string]string{{"HOME": home}, {"CUDA_CACHE_PATH": "/own"}, {"CUDA_CACHE_DISABLE": "1"}} {
+		if got := choose(v); got != "" {
+			t.Errorf("%v: %s", v, got)
 		}
 	}
 	const none = "/proc/self/nowhere"
 	below := func(dir string) bool { return strings.HasPrefix(set, "CUDA_CACHE_PATH="+dir+"/") }
-	if try(map[string]string{"HOME": none, "XDG_CACHE_HOME": home}); !below(home) {
+	if choose(map[string]string{"HOME": none, "XDG_CACHE_HOME": home}); !below(home) {
 		t.Errorf("with a cache folder: %s", set)
 	}
-	try(map[string]string{"HOME": none})
+	choose(map[string]string{"HOME": none})
 	if !below(tmp) {
 		t.Fatalf("without any: %s", set)
 	}
@@ -109,17 +108,13 @@ func TestKernelCache(t *testing.T) {
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v, %v", info, err)
 	}
-	if err := os.Chmod(folder, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if got := try(map[string]string{"HOME": none}); got != "" {
+	try.Do(t, os.Chmod(folder, 0o777))
+	if got := choose(map[string]string{"HOME": none}); got != "" {
 		t.Errorf("a folder that others can write to is used: %s", got)
 	}
 	os.RemoveAll(folder)
-	if err := os.Symlink(home, folder); err != nil {
-		t.Fatal(err)
-	}
-	if got := try(map[string]string{"HOME": none}); got != "" {
+	try.Do(t, os.Symlink(home, folder))
+	if got := choose(map[string]string{"HOME": none}); got != "" {
 		t.Errorf("a link is used: %s", got)
 	}
 }

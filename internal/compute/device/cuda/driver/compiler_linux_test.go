@@ -14,7 +14,6 @@ import (
 // Where libcuda finds no compiler the remedy names the folder of one that is there.
 func TestMissingCompiler(t *testing.T) {
 	const compiler = "libnvidia-ptxjitcompiler.so.1"
-	none := func(string) string { return "" }
 	beside := try.Files(t, map[string]string{"libcuda.so.1": "", compiler: ""})
 	alone := try.Files(t, map[string]string{"libcuda.so.1": ""})
 	system := try.Files(t, map[string]string{"usr/local/nvidia/lib64/" + compiler: ""})
@@ -31,7 +30,7 @@ func TestMissingCompiler(t *testing.T) {
 		{"in another folder", alone, system, nil, "there is one in /usr/local/nvidia/lib64, which must have the " +
 			"driver's version; start the program with LD_LIBRARY_PATH=/usr/local/nvidia/lib64"},
 	} {
-		got := missingCompiler(filepath.Join(c.libcuda, "libcuda.so.1"), c.problem, c.root, none)
+		got := missingCompiler(filepath.Join(c.libcuda, "libcuda.so.1"), c.problem, c.root, env(nil))
 		if !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
 		}

@@ -11,8 +11,15 @@ import (
 	"vsetrain/lab/try"
 )
 
+// arch is the name of the processor in the names of folders.
+var arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+
+// env returns a getenv for variables.
+func env(variables map[string]string) func(string) string {
+	return func(name string) string { return variables[name] }
+}
+
 func TestSearch(t *testing.T) {
-	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	found := func(from, path string) [2]string { return [2]string{from, path} }
 	var none [2]string
 	for _, c := range []struct {
@@ -93,7 +100,7 @@ func TestSearch(t *testing.T) {
 		for _, f := range c.files {
 			files[f] = ""
 		}
-		cuda, blas := Search(try.Files(t, files), func(name string) string { return c.env[name] })
+		cuda, blas := Search(try.Files(t, files), env(c.env))
 		if got := [2]string{blas.From, blas.Path}; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
@@ -109,18 +116,15 @@ func TestSearch(t *testing.T) {
 
 // The driver is found where systems put it, or where the setting says.
 func TestSearchDriver(t *testing.T) {
-	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
 		"/usr/lib/wsl/lib/libcuda.so.1",
 		"/usr/local/nvidia/lib64/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"} {
-		cuda, _ := Search(try.Files(t, map[string]string{path: ""}), func(string) string { return "" })
+		cuda, _ := Search(try.Files(t, map[string]string{path: ""}), env(nil))
 		if cuda.Path != path || cuda.Install != "" {
 			t.Errorf("%s: found %+v", path, cuda)
 		}
 	}
-	cuda, _ := Search(try.Files(t, nil), func(name string) string {
-		return map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}[name]
-	})
+	cuda, _ := Search(try.Files(t, nil), env(map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}))
 	if cuda.Path != "/x/libcuda.so" || cuda.From != "setting" {
 		t.Errorf("with a setting: %+v", cuda)
 	}
@@ -129,8 +133,8 @@ func TestSearchDriver(t *testing.T) {
 // The driver belongs to the system: environments, toolkits and the working folder hold none that is loaded, even where
 // they are active.
 func TestSearchDriverInNoEnvironment(t *testing.T) {
-	env := map[string]string{"PWD": "/w", "VIRTUAL_ENV": "/w/.venv", "CONDA_PREFIX": "/c", "HOME": "/h",
-		"PATH": "/w/.venv/bin:/c/bin", "CUDA_HOME": "/cuda"}
+	getenv := env(map[string]string{"PWD": "/w", "VIRTUAL_ENV": "/w/.venv", "CONDA_PREFIX": "/c", "HOME": "/h",
+		"PATH": "/w/.venv/bin:/c/bin", "CUDA_HOME": "/cuda"})
 	const torch = "/lib/python3.11/site-packages/torch/lib/"
 	files := map[string]string{}
 	for _, dir := range []string{"w/.venv" + torch, "w/venv" + torch, "c" + torch, "c/lib/", "h/.local" + torch,
@@ -138,7 +142,6 @@ func TestSearchDriverInNoEnvironment(t *testing.T) {
 		files[dir+"libcuda.so.1"], files[dir+"libnvidia-ml.so.1"] = "", ""
 	}
 	root := try.Files(t, files)
-	getenv := func(name string) string { return env[name] }
 	if cuda, _ := Search(root, getenv); cuda.Path != "" {
 		t.Errorf("the driver is %s", cuda.Path)
 	}
@@ -157,9 +160,7 @@ func TestSearchFollowsPython(t *testing.T) {
 		"opt/torch/.venv/bin/python":  "/usr/bin/python3.12"} {
 		try.Do(t, os.Symlink(to, filepath.Join(root, link)))
 	}
-	_, blas := Search(root, func(name string) string {
-		return map[string]string{"PATH": "/usr/local/bin:/usr/bin"}[name]
-	})
+	_, blas := Search(root, env(map[string]string{"PATH": "/usr/local/bin:/usr/bin"}))
 	if blas.Path != file {
 		t.Errorf("found %q", blas.Path)
 	}
@@ -170,9 +171,7 @@ func TestSearchFindsOthers(t *testing.T) {
 	root := try.Files(t, map[string]string{"usr/lib/libcublas.so.12": "", "usr/lib/libcublas.so.13": "",
 		"opt/cuda/lib64/libcublas.so.12":    "",
 		"opt/cuda/lib64/stubs/libcuda.so.1": "", "usr/lib/libcuda.so.1": ""})
-	cuda, blas := Search(root, func(name string) string {
-		return map[string]string{"LD_LIBRARY_PATH": "/opt/cuda/lib64/stubs:/usr/lib"}[name]
-	})
+	cuda, blas := Search(root, env(map[string]string{"LD_LIBRARY_PATH": "/opt/cuda/lib64/stubs:/usr/lib"}))
 	if want := []string{"/usr/lib/libcublas.so.13", "/usr/lib/libcublas.so.12",
 		"/opt/cuda/lib64/libcublas.so.12"}; !slices.Equal(blas.Paths(), want) {
 		t.Errorf("cuBLAS in %q, want %q", blas.Paths(), want)
@@ -185,9 +184,7 @@ func TestSearchFindsOthers(t *testing.T) {
 
 // A library that is turned off is not found, and says why.
 func TestSearchNone(t *testing.T) {
-	_, blas := Search(try.Files(t, map[string]string{"usr/lib/libcublas.so.12": ""}), func(name string) string {
-		return map[string]string{"VSETRAIN_CUBLAS": "none"}[name]
-	})
+	_, blas := Search(try.Files(t, map[string]string{"usr/lib/libcublas.so.12": ""}), env(map[string]string{"VSETRAIN_CUBLAS": "none"}))
 	if blas.Path != "" || blas.Paths() != nil || blas.Missing() != "cuBLAS is turned off by VSETRAIN_CUBLAS=none" {
 		t.Errorf("found %q, and says %q", blas.Path, blas.Missing())
 	}
@@ -195,11 +192,10 @@ func TestSearchNone(t *testing.T) {
 
 // NCCL is found where cuBLAS is, in folders of its own.
 func TestSearchNCCL(t *testing.T) {
-	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libnccl.so.2", "/opt/conda/lib/libnccl.so.2",
 		"/usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/libnccl.so.2",
 		"/opt/nvidia/hpc_sdk/Linux_" + arch + "/25.1/comm_libs/12.6/nccl/lib/libnccl.so.2"} {
-		lib := SearchNCCL(try.Files(t, map[string]string{path: ""}), func(string) string { return "" })
+		lib := SearchNCCL(try.Files(t, map[string]string{path: ""}), env(nil))
 		if lib.Path != path || lib.Install != "" {
 			t.Errorf("%s: found %+v", path, lib)
 		}
