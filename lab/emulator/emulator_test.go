@@ -217,7 +217,7 @@ func TestRefusalsOfBlocksAtOnce(t *testing.T) {
 	}
 	f := try.Get(m.Function(m.module, "planted_grid"))(m.t)
 	if err := m.Allow(f, 228<<10); err == nil {
-		t.Error("more shared memory than a block may have is no error")
+		t.Error("more shared memory than a block may have is accepted")
 	}
 	m.must(m.Allow(f, 255))
 	l := driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 64, Shared: 256}

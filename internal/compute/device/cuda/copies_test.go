@@ -33,9 +33,9 @@ func (w watched) Sync() error {
 	return w.Device.Sync()
 }
 
-// No kernel writes to memory and leaves the copies of old values behind; and products of copies are the same as
-// products of operands that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are
-// widened, and products add up in another order (TestGRUOfWidenedInputs).
+// No kernel leaves stale copies of what it writes, and products of copies have the same bits as products that round their
+// operands. Gradients of a GRU do not: with copies its inputs are widened, and products add in another order
+// (TestGRUOfWidenedInputs).
 func TestCopiesOfAllKernels(t *testing.T) {
 	copied, plain := newBench(t, copying).Device, cuda.WithoutCopies(newBench(t, copying).Device)
 	widened := []string{"GRUGrad", "BiGRUGrad"}
@@ -45,8 +45,8 @@ func TestCopiesOfAllKernels(t *testing.T) {
 	devicetest.Identical(t, widened, copied, watched{copied, t})
 }
 
-// A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what
-// follows a replay finds the copies as it left them.
+// A replay finds the same copies as its recording, whatever changed values in between; later calls find the copies as
+// the replay left them.
 func TestRecordedCopies(t *testing.T) {
 	b := newBench(t, copying)
 	d := b.Device
@@ -93,7 +93,7 @@ func TestRecordedCopies(t *testing.T) {
 	try.Do(t, d.Sync())
 }
 
-// Where the GPU has no room for copies, products round operands themselves.
+// If the GPU has no room for copies, products round operands themselves.
 func TestNoRoomForCopies(t *testing.T) {
 	b := newBench(t, copying)
 	d := b.Device
@@ -104,7 +104,7 @@ func TestNoRoomForCopies(t *testing.T) {
 	try.Do(t, d.Sync())
 }
 
-// Kernels whose results are operands write the copies with them: nothing is left to round for the next product.
+// Kernels whose results are operands also write the copies, so the next product rounds nothing.
 func TestCopiesOfProducers(t *testing.T) {
 	b := newBench(t, copying)
 	d := b.Device
@@ -184,7 +184,7 @@ func TestCopiesOfProducers(t *testing.T) {
 	}
 }
 
-// A sum over rows that rounds them too is the sum of the values, as it is where they are rounded already.
+// A sum over rows that also rounds them adds the values themselves, whether their copies existed before or not.
 func TestColumnSumOfCopiedRows(t *testing.T) {
 	b := newBench(t, copying)
 	d := b.Device
@@ -208,9 +208,9 @@ func TestColumnSumOfCopiedRows(t *testing.T) {
 	b.fresh("at the end")
 }
 
-// Of results that nothing but products read, kernels write the copies alone: memory of the values stays as it is, and
-// later products give the bits that they give otherwise, in a recording too, as do sums of the values for biases. Rows
-// that belong to no caption are 0.
+// Of results that only products read, kernels write the copies alone: the memory of the values does not change. Later
+// products, and sums of the values for biases, give the same bits as with values, in a recording too. Rows that belong to
+// no caption are 0.
 func TestOperandsAlone(t *testing.T) {
 	b := newBench(t, copying)
 	d, r := b.Device, b.Device.(device.Recorder)
@@ -277,7 +277,7 @@ func TestOperandsAlone(t *testing.T) {
 		got := result()
 		for _, v := range c.results {
 			if values := cuda.Raw(d, v); slices.ContainsFunc(values, func(v float32) bool { return v == v }) {
-				t.Errorf("%s: values that nobody reads are written: %v", c.name, values)
+				t.Errorf("%s: unused values are written: %v", c.name, values)
 			}
 		}
 		run(false)
@@ -311,8 +311,8 @@ func TestOperandsAlone(t *testing.T) {
 	}
 }
 
-// What is written as bfloat16 alone is not a value: whatever reads it as float32 panics, and says so. So does a product
-// that finds no copies, as the copies of a recording are no longer there after it.
+// Reading a value that was written as bfloat16 alone as float32 panics. So does a product that finds no copies, as after
+// the recording that made them.
 func TestOperandReadAsValue(t *testing.T) {
 	const n, w = 2, 4
 	type world struct {

@@ -29,8 +29,8 @@ func open(t testing.TB, o cuda.Options) device.Device {
 
 func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
 	emulator.Library(t)
-	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what
-	// it needs to block on a channel.
+	// The suite counts allocations on one processor. With more processors before, the runtime would allocate again what it
+	// needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)
@@ -39,7 +39,7 @@ func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.
 }
 
 // The suite that every device passes, on the emulated driver: threads in random order, unless EMULATED_CUDA_ORDER names
-// another (make test-orders), and work done only when somebody waits for it.
+// another (make test-orders), and work done only when something waits for it.
 func TestConformance(t *testing.T) {
 	v := cmp.Or(os.Getenv("EMULATED_CUDA_ORDER"), "2")
 	order, err := strconv.Atoi(v)
@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 	devicetest.Run(t, variant(t, o, order, 1))
 }
 
-// Every kind of product; threads forward and in reverse, work at once and late.
+// Every kind of product, with threads forward and in reverse, and work done at once and late.
 func TestConformanceOfProducts(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -73,14 +73,14 @@ func TestConformanceOfProducts(t *testing.T) {
 	}
 }
 
-// What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
+// What does not fit into scratch memory is computed in parts, with the same results; threads and blocks in reverse.
 func TestConformanceInParts(t *testing.T) {
 	o := cuda.Options{Limits: cuda.Limits{MatchBytes: 20_000, SelfWeights: 100}}
 	devicetest.Run(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights",
 		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
-// What is composed of other kernels needs no more of a device with its own memory.
+// Composed kernels need nothing else of a device with its own memory.
 func TestConformanceOfComposedKernels(t *testing.T) {
 	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
 	alone := func(t *testing.T) device.Device { return definitions.Alone(open(t)) }

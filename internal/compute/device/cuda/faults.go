@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// faultRange is the range of work in which a fault lies. A GPU reports a fault at the next call, which may come long after
+// faultRange is the range of work that contains a fault. A GPU reports a fault at the next call, which may come long after
 // the launch. The range begins with the first work since the host last saw all work done, and ends with the last work.
 type faultRange struct {
 	first, last origin

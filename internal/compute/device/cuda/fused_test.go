@@ -13,7 +13,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// launches counts the kernels of calls that were made before, with products by the own kernel.
+// launches counts the kernels of calls that have run before, including products of vsetrain's kernel.
 func (b *bench) launches(call func()) int {
 	b.Helper()
 	call()
@@ -24,9 +24,9 @@ func (b *bench) launches(call func()) int {
 	return emulator.Launches(b.TB) - before
 }
 
-// A step of both directions of a GRU takes one product and one kernel where the parameters lie in the order in which
-// the parameters of a network do, one after the other. On tensor cores all steps are one kernel, and the weights one
-// more each way; where blocks do not run at once each step is one.
+// A step of both directions of a GRU takes one product and one kernel if the parameters are in memory as in a network, one
+// after the other. On tensor cores all steps are one kernel, with another one for the weights of each pass; if blocks do
+// not run at once, each step is one kernel.
 func TestLaunchesOfBiGRU(t *testing.T) {
 	const steps = 6
 	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)
@@ -61,9 +61,9 @@ func (b *bench) biGRU(h int, steps int32) device.BiGRU {
 	return a
 }
 
-// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs, on a GPU that
-// gives a kernel no more than it was allowed last. With 1024 units a block forward has 48 columns of 1024 operands and
-// eight parts of 16 sums for each, a block back 32 columns of 3072 bfloat16 or 16 of TF32.
+// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs. With 1024 units, a
+// block of the forward pass has 48 columns of 1024 operands and eight parts of 16 sums for each; a block of the backward
+// pass has 32 columns of 3072 bfloat16 operands or 16 of TF32.
 func TestSharedMemoryOfGRUs(t *testing.T) {
 	sharedMemoryOfGRUs(t, cuda.BF16, map[string]driver.Launch{
 		"gru_tensor_steps": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*2 + 8*16*4)},
@@ -127,8 +127,8 @@ func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches 
 	}
 }
 
-// A product with bias and GELU is the product and one kernel, and so is the way back through both but for the sum over
-// pieces of rows.
+// A product with bias and GELU is the product and one kernel. The backward pass through bias and GELU is one kernel and
+// the sum over pieces of rows.
 func TestLaunchesOfActivation(t *testing.T) {
 	for _, blas := range [][]string{nil, {"emulated"}} {
 		b := newBench(t, cuda.Options{BLAS: blas})
@@ -152,8 +152,7 @@ func TestLaunchesOfActivation(t *testing.T) {
 	}
 }
 
-// With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for
-// bit, and rows after the words are zero.
+// With bounded lengths, both directions give the same bits as with exact lengths, and rows after the words are zero.
 func TestBiGRUWithBoundedLengths(t *testing.T) {
 	boundedBiGRU(t, cuda.Options{}, 5)
 	boundedBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64)

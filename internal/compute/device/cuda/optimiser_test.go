@@ -130,9 +130,9 @@ func (f *factoredCase) check(t *testing.T, what string) {
 			size := v[i].through(root, 1).times(norm).plus(eps)
 			p[i] = p[i].times(decay).plus(approx{v: -1}.product(step.times(m[i]).times(size.through(inverse, 1))))
 		}
-		within(t, fmt.Sprintf("%s: parameters behind step %d", what, k), after[0], p)
-		within(t, fmt.Sprintf("%s: first moment behind step %d", what, k), after[1], m)
-		within(t, fmt.Sprintf("%s: second moment behind step %d", what, k), after[2], v)
+		within(t, fmt.Sprintf("%s: parameters after step %d", what, k), after[0], p)
+		within(t, fmt.Sprintf("%s: first moment after step %d", what, k), after[1], m)
+		within(t, fmt.Sprintf("%s: second moment after step %d", what, k), after[2], v)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 				})
 			}
 			if !same(got, base) {
-				t.Errorf("%s: other bits than product and Adam one behind the other", what)
+				t.Errorf("%s: other bits than product and Adam one after the other", what)
 			}
 			if mode > 0 {
 				continue

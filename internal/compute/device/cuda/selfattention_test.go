@@ -177,7 +177,7 @@ func (x *headCase) check(t *testing.T, what string, round func(float64) float64)
 
 // Self-attention on tensor cores gives what its formulas give (headCase.check), for captions of every length that a
 // block takes, wherever rows lie and in every order of the threads, with and without dropout and padding. Longer
-// captions, heads that are no multiple of 16 columns wide, and other precisions are left to the base kernels.
+// captions, heads whose width is not a multiple of 16, and other precisions are left to the base kernels.
 func TestSelfAttentionOnTensorCores(t *testing.T) {
 	rng := philox.NewKey(8, "heads").Stream(0)
 	draw := func(heads, size, most int) *headCase {

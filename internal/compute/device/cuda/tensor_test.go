@@ -246,7 +246,7 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 }
 
 // check compares all results with what follows in one step from those before it: a gate from the state before its
-// step, a slope from the gates and from the slopes of the step behind. States and slopes are read as the device gave
+// step, a slope from the gates and from the slopes of the next step. States and slopes are read as the device gave
 // them and rounded as the kernels of the steps and as products round them. So no rounded operand is in doubt, and of a
 // product of n terms the bound is n·2^-24 of the sum of their sizes, of a function 2.5 units in the last place, of
 // anything else a rounding to float32. Only the gradient of a state, which the device keeps to itself, takes its error
@@ -494,7 +494,7 @@ func TestContextsOnTensorCores(t *testing.T) {
 	}
 	t.Setenv("VSETRAIN_KERNELS", "bse")
 	if _, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}); err == nil {
-		t.Error("VSETRAIN_KERNELS=bse is no error")
+		t.Error("VSETRAIN_KERNELS=bse is accepted")
 	}
 }
 
@@ -506,7 +506,7 @@ type graphCase struct {
 	bits                          [][]float64 // Out, Y where it is kept, DX, DM, DV, DW, DBias
 }
 
-// graphs computes a case. With alone nobody but the gradient reads Y, and Out is the one that the device computed.
+// graphs computes a case. With alone only the gradient reads Y, and Out is what the device computed.
 func (c *pairCase) graphs(b, s int, first, keep, alone bool) *graphCase {
 	defer c.Close()
 	captions := len(c.lengths.Host)
@@ -708,7 +708,7 @@ func TestReasoningOnTensorCores(t *testing.T) {
 				got.check(t, what, c.lengths, c.keep)
 			}
 			if !c.keep && !slices.EqualFunc(got.bits[1:], want.bits[1:], slices.Equal) {
-				t.Errorf("%s: the gradient without queries is not that of the base kernels", what)
+				t.Errorf("%s: the gradient without queries has other bits than the base kernels", what)
 			}
 			if same := slices.EqualFunc(got.bits, want.bits, slices.Equal); same != c.same {
 				t.Errorf("%s: the bits of the base kernels: %v", what, same)
@@ -741,7 +741,7 @@ func TestReasoningOnCopies(t *testing.T) {
 	}
 }
 
-// The same on drawn pairs: numbers of images, regions, values and words that are no multiples of tiles.
+// The same on drawn pairs: numbers of images, regions, values and words that are not multiples of tiles.
 func TestDrawnPairsOnTensorCores(t *testing.T) {
 	rng := philox.NewKey(7, "tensor").Stream(0)
 	draw := func(n int) int { return 1 + rng.IntN(n) }

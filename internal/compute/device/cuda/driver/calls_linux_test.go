@@ -27,8 +27,7 @@ func at(depth int, f func()) byte {
 	return at(depth-1, f) + frame[3]
 }
 
-// A stack that grows moves, so the driver must not be given a name that lies on it: the address is the same from every
-// depth of the stack.
+// A stack that grows moves, so the driver must not get a name on the stack: the address is the same from every depth.
 func TestNamesDoNotMove(t *testing.T) {
 	d := &libcuda{out: new(outputs)}
 	var names []uintptr
@@ -49,11 +48,11 @@ func TestNamesDoNotMove(t *testing.T) {
 	}
 	for i, p := range names {
 		if p != names[0] || read[i] != "gemm" {
-			t.Fatalf("at depth %d the name %q lies at %#x, at depth 0 at %#x", i, read[i], p, names[0])
+			t.Fatalf("at depth %d the name %q is at %#x, at depth 0 at %#x", i, read[i], p, names[0])
 		}
 	}
 	if _, err := d.Function(1, strings.Repeat("x", 256)); err == nil {
-		t.Error("a name that does not fit is no error")
+		t.Error("a name that does not fit is accepted")
 	}
 }
 
@@ -74,8 +73,7 @@ func TestErrorsSayWhatHelps(t *testing.T) {
 	}
 }
 
-// Where HOME cannot be written, the driver is given another folder for compiled kernels, one that nobody else can write
-// to.
+// If HOME is not writable, the driver gets another folder for compiled kernels, to which only this user can write.
 func TestKernelCache(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

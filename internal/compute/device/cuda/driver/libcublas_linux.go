@@ -40,7 +40,7 @@ func OpenBLAS(path string, s Stream) (BLAS, error) {
 	}
 	b := &cublas{path: path, out: new(blasOutputs)}
 	if _, err := find(lib, &b.fn); err != nil {
-		return nil, fmt.Errorf("%s is no cuBLAS of version 11 or later: %w", path, err)
+		return nil, fmt.Errorf("%s is not cuBLAS 11 or later: %w", path, err)
 	}
 	if err := b.call(&b.fn.cublasCreate_v2, uintptr(unsafe.Pointer(&b.out.handle))); err != nil {
 		return nil, err

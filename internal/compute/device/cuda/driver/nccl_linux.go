@@ -41,7 +41,7 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 		purego.SyscallN(e.addr, uintptr(unsafe.Pointer(version)))
 	}
 	if n.version = int(*version); n.version < oldestNCCL {
-		return nil, fmt.Errorf("%s is no NCCL of version %s or later (it says %s); install one: pip install "+
+		return nil, fmt.Errorf("%s is not NCCL %s or later (it reports %s); install one: pip install "+
 			"nvidia-nccl-cu12", path, VersionOfNCCL(oldestNCCL), VersionOfNCCL(n.version))
 	}
 	if name, err := find(lib, &n.fn); err != nil {
