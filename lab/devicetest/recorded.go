@@ -98,10 +98,13 @@ func testResident(h *harness) {
 		h.nothing()
 		return
 	}
+	defer func(guard int) { h.guard = guard }(h.guard)
 	for _, half := range []bool{false, true} {
 		for _, width := range []int{1, 3, 4, 8} {
 			for _, more := range []int{5, 8} { // values after the rows: not whole fours, and whole ones
-				gather(h, d, half, width, more)
+				for _, h.guard = range []int{unaligned, aligned} {
+					gather(h, d, half, width, more)
+				}
 			}
 		}
 		if s, ok := device.As[device.Streamer](h.d); ok {
