@@ -1,7 +1,7 @@
 // Package definitions defines the kernels of package device in terms of a few others, which the device lab/reference
-// has; internal/compute/device/composed defines the rest. A method composes the kernel of its name, with the suffix Grad
-// its gradient. The conformance suite compares the kernels of all devices with the definitions, and networks train on a
-// new device that has no fused kernel.
+// has; internal/compute/device/composed defines the rest. A method composes the kernel of its name, with the suffix
+// Grad its gradient. The conformance suite compares the kernels of all devices with the definitions, and networks train
+// on a new device that has no fused kernel.
 //
 // The comments of the kernels in internal/compute/device specify them, and the code here follows the comments. The host
 // computes index lists, masks, the order of sorted values, and the geometry of boxes. Such kernels wait for the device

@@ -31,8 +31,8 @@ func (h *harness) nothing() {
 
 func guards(h *harness) {
 	inf, nan := math.Inf(1), math.NaN()
-	for _, c := range [][]float64{{0.5, 2, -1, 3}, {0.5, nan, 1, 3}, {0.5, inf, 1, 3}, {0.5, 2, nan, 3}, {0.5, 2, inf, 3},
-		{0.5, 2, 1, -inf}, {0.5, 2, 1}, {nan, 2, 1, 3}} {
+	for _, c := range [][]float64{{0.5, 2, -1, 3}, {0.5, nan, 1, 3}, {0.5, inf, 1, 3}, {0.5, 2, nan, 3},
+		{0.5, 2, inf, 3}, {0.5, 2, 1, -inf}, {0.5, 2, 1}, {nan, 2, 1, 3}} {
 		a := device.Guard{Coefficient: h.inout(c[:1]), Norm: h.in(c[1:2]), Losses: make([]device.View, 2)}
 		for i, v := range c[2:] {
 			a.Losses[i] = h.in([]float64{v})

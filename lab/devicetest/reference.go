@@ -239,9 +239,9 @@ func (h *harness) bothWays(what string, k differentiable, forward, back bounds, 
 	h.back(what, k, back, without...)
 }
 
-// back checks the gradient of a kernel that has been checked. Gradients of results that are not given are drawn, and all
-// other gradients are requested except those without. If the device is the definition itself, they are compared with
-// finite differences of the kernel.
+// back checks the gradient of a kernel that has been checked. Gradients of results that are not given are drawn, and
+// all other gradients are requested except those without. If the device is the definition itself, they are compared
+// with finite differences of the kernel.
 func (h *harness) back(what string, k differentiable, b bounds, without ...string) {
 	h.t.Helper()
 	forward := clone(k)

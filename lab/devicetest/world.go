@@ -11,9 +11,9 @@ import (
 	products "vsetrain/internal/compute/gemm"
 )
 
-// Late is a device of one of several ranks that computes async collectives as late as it may: when they are joined. Code
-// that uses their results earlier, or overwrites what they send, gets other results than on a device that computes them
-// at once.
+// Late is a device of one of several ranks that computes async collectives as late as it may: when they are joined.
+// Code that uses their results earlier, or overwrites what they send, gets other results than on a device that computes
+// them at once.
 type Late struct {
 	device.Device
 	// BesideSums and BesideGathers count the kernels that ran while sums or gathers waited.
@@ -87,7 +87,8 @@ func (d *Late) Sync() error {
 
 // World is a rank of a job whose ranks are goroutines, for tests (package ranks). Sums add in the order of the ranks.
 type World struct {
-	// Calls counts the collectives of this rank, without Wait, and Values the larger of the values that they read and wrote.
+	// Calls counts the collectives of this rank, without Wait, and Values the larger of the values that they read and
+	// wrote.
 	Calls, Values int
 
 	rank int

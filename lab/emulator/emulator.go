@@ -1,6 +1,6 @@
 // Package emulator builds a CUDA driver that runs on the host, for tests: a shared object with the entries of libcuda
-// and cuBLAS that vsetrain calls. It executes the kernel sources, compiled by g++, with a fiber for each CUDA thread. It
-// reports
+// and cuBLAS that vsetrain calls. It executes the kernel sources, compiled by g++, with a fiber for each CUDA thread.
+// It reports
 //
 //   - accesses outside an allocation, and misaligned ones; memory is filled with NaN, and no address is used twice
 //     before all memory is free;
@@ -21,8 +21,8 @@ import (
 )
 
 // Library returns the path of the emulated driver, which it builds if the sources changed. It skips the test if the
-// emulator cannot be built. VSETRAIN_EMULATOR names a build to use instead: a test with the tag vsecu is linked with it,
-// and a process has only one.
+// emulator cannot be built. VSETRAIN_EMULATOR names a build to use instead: a test with the tag vsecu is linked with
+// it, and a process has only one.
 func Library(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv("VSETRAIN_EMULATOR")

@@ -14,8 +14,8 @@ import (
 // Set changes a setting of the loaded emulator until the test ends, and then sets it to after:
 //
 //   - order of threads: 0 forward, 1 reverse, 2 random
-//   - defer: 1 runs work when something waits for it; 2 does so for the first stream, and other streams run ahead as far
-//     as events allow
+//   - defer: 1 runs work when something waits for it; 2 does so for the first stream, and other streams run ahead as
+//     far as events allow
 //   - devices, multiprocessors, memory (bytes), shared (bytes of shared memory of a block), capability (90 for 9.0),
 //     version (of the driver), mode (CUcomputemode; 3 for exclusive), others (bytes that other processes hold)
 //   - cooperative launches: 0 none, 1 all, 2 none in a recording

@@ -122,8 +122,8 @@ func (r *Request) Tested(variant string) (families []string) {
 	return families
 }
 
-// ErrFaulted is the error of a selftest whose GPU failed: all later calls of this process fail, so the following families
-// need another process.
+// ErrFaulted is the error of a selftest whose GPU failed: all later calls of this process fail, so the following
+// families need another process.
 var ErrFaulted = errors.New("selftest: the GPU failed, and this process can compute nothing more on it")
 
 // Run tests a device. It calls opened for each variant, with the device or why there is none, begin before each family,

@@ -20,8 +20,8 @@ func (d *dev) normViews(a device.BatchNorm) (x, w, mean, inv, pad, counts driver
 	return x, w, mean, inv, pad, counts
 }
 
-// channelBlocks is the least number of blocks of batch normalisation, and channelPieces the largest number of blocks for
-// the same channels. They are the same on every GPU, and so are the sums.
+// channelBlocks is the least number of blocks of batch normalisation, and channelPieces the largest number of blocks
+// for the same channels. They are the same on every GPU, and so are the sums.
 const channelBlocks, channelPieces = 1056, 32
 
 // pieces divides the positions of a channel into n pieces of per positions.
@@ -35,8 +35,8 @@ func pieces(a device.BatchNorm) (n, per int) {
 	return max(1, (count+per-1)/per), per
 }
 
-// channels begins the call of a kernel over n pieces of all channels, with 32 channels in a block if rows are dense, else
-// one.
+// channels begins the call of a kernel over n pieces of all channels, with 32 channels in a block if rows are dense,
+// else one.
 func (d *dev) channels(k string, a device.BatchNorm, n int) *command {
 	if a.Inner == 1 {
 		return d.start(k, threads, (a.C+31)/32, n, 1)

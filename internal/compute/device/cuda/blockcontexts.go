@@ -18,8 +18,8 @@ const (
 // matchContextItems is the number of images or captions of a block.
 func (t tensor) matchContextItems() int { return t.each() + 1 }
 
-// takesContexts reports whether kernels on tensor cores support these sizes. They read eight values at once; in bfloat16
-// these are always aligned.
+// takesContexts reports whether kernels on tensor cores support these sizes. They read eight values at once; in
+// bfloat16 these are always aligned.
 func (d *dev) takesContexts(a *device.BlockMatch, longest int) bool {
 	width := a.E / a.Blocks
 	return d.tensor != tensorNone && width%8 == 0 && width <= matchContextWidth &&

@@ -11,9 +11,9 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Kernels of recorded steps, for which the host knows only upper bounds of lengths (device.Ints, Bounded), give the same
-// results as with exact lengths. What they write after the last word is zero if they promise that, whatever memory held
-// there.
+// Kernels of recorded steps, for which the host knows only upper bounds of lengths (device.Ints, Bounded), give the
+// same results as with exact lengths. What they write after the last word is zero if they promise that, whatever memory
+// held there.
 //
 // Three long captions among short ones: the sum of their squares exceeds the sum for the bounds.
 
@@ -64,7 +64,8 @@ func (c *boundedCase) draw(n int) []float32 {
 // flat is an input without words.
 func (c *boundedCase) flat(n int) device.View { return c.floats(c.draw(n)...) }
 
-// rows is an input of the given width, for each image: extra rows, a row for each word, and then rows of the value after.
+// rows is an input of the given width, for each image: extra rows, a row for each word, and then rows of the value
+// after.
 func (c *boundedCase) rows(images, extra, width int, after float32) device.View {
 	var all []float32
 	for range images {

@@ -83,8 +83,8 @@ func (s *similarities) cutPackedGrad(w *workspace) {
 	s.contexts.drows = w.cut(s.packedGradFloats() - s.packedFloats())
 }
 
-// groups divides the images of a tile into groups, so that there are enough blocks of that many words; per is the number
-// of images of a group.
+// groups divides the images of a tile into groups, so that there are enough blocks of that many words; per is the
+// number of images of a group.
 func (s *similarities) groups(images, rows, words int) (count, per int) {
 	count = max(1, min(images, contextBlocks/((rows+words-1)/words)))
 	per = (images + count - 1) / count

@@ -301,8 +301,8 @@ func (d *dev) stored(copy, p driver.Ptr, n int, operand bool) {
 	}
 }
 
-// aloneAt returns the address of the copy of an operand that exists as a copy alone, 0 for others. A recording reads only
-// copies that it makes.
+// aloneAt returns the address of the copy of an operand that exists as a copy alone, 0 for others. A recording reads
+// only copies that it makes.
 func (d *dev) aloneAt(p driver.Ptr) driver.Ptr {
 	if !d.bf16.alone {
 		return 0

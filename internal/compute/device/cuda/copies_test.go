@@ -33,8 +33,8 @@ func (w watched) Sync() error {
 	return w.Device.Sync()
 }
 
-// No kernel leaves stale copies of what it writes, and products of copies have the same bits as products that round their
-// operands. Gradients of a GRU do not: with copies its inputs are widened, and products add in another order
+// No kernel leaves stale copies of what it writes, and products of copies have the same bits as products that round
+// their operands. Gradients of a GRU do not: with copies its inputs are widened, and products add in another order
 // (TestGRUOfWidenedInputs).
 func TestCopiesOfAllKernels(t *testing.T) {
 	copied, plain := newBench(t, copying).Device, cuda.WithoutCopies(newBench(t, copying).Device)
@@ -209,8 +209,8 @@ func TestColumnSumOfCopiedRows(t *testing.T) {
 }
 
 // Of results that only products read, kernels write the copies alone: the memory of the values does not change. Later
-// products, and sums of the values for biases, give the same bits as with values, in a recording too. Rows that belong to
-// no caption are 0.
+// products, and sums of the values for biases, give the same bits as with values, in a recording too. Rows that belong
+// to no caption are 0.
 func TestOperandsAlone(t *testing.T) {
 	b := newBench(t, copying)
 	d, r := b.Device, b.Device.(device.Recorder)
@@ -311,8 +311,8 @@ func TestOperandsAlone(t *testing.T) {
 	}
 }
 
-// Reading a value that was written as bfloat16 alone as float32 panics. So does a product that finds no copies, as after
-// the recording that made them.
+// Reading a value that was written as bfloat16 alone as float32 panics. So does a product that finds no copies, as
+// after the recording that made them.
 func TestOperandReadAsValue(t *testing.T) {
 	const n, w = 2, 4
 	type world struct {

@@ -142,7 +142,8 @@ func (o *Options) start() (drv driver.Driver, err error) {
 	return drv, nil
 }
 
-// opened returns the error of a driver that does not start. It is an *UnusableError unless there is no driver or no GPU.
+// opened returns the error of a driver that does not start. It is an *UnusableError unless there is no driver or no
+// GPU.
 func opened(err error) error {
 	_, failed := errors.AsType[*driver.Error](err)
 	_, silent := errors.AsType[*driver.Silence](err)

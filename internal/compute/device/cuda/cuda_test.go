@@ -29,8 +29,8 @@ func open(t testing.TB, o cuda.Options) device.Device {
 
 func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
 	emulator.Library(t)
-	// The suite counts allocations on one processor. With more processors before, the runtime would allocate again what it
-	// needs to block on a channel.
+	// The suite counts allocations on one processor. With more processors before, the runtime would allocate again what
+	// it needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	emulator.Set(t, "order", order, 0)

@@ -15,8 +15,8 @@ const (
 // kinds, each with the given shared memory.
 type decoderBlocks struct{ x, y, shared int }
 
-// decoderBlocks returns blocks of that many units and columns, of which summed are added at a time. x is 0 if they cannot
-// run at once, or if the kernels do not support the sizes.
+// decoderBlocks returns blocks of that many units and columns, of which summed are added at a time. x is 0 if they
+// cannot run at once, or if the kernels do not support the sizes.
 func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, summed int) (s decoderBlocks) {
 	h, batch := a.H, len(a.Lengths.Host)
 	if d.tensor != tensorBF16 || h%32 != 0 || h > decoderWidth || a.A != h || a.E != h || a.R > decoderRegions ||

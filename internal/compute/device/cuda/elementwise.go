@@ -85,8 +85,8 @@ func (d *dev) ColumnSum(a device.ColumnSum) {
 	d.roundingSum(d.pointer(a.Dst), d.pointer(a.X), a.Rows, a.Columns)
 }
 
-// roundingSum is columnSums of x [rows, cols]. It also rounds many rows: they are the gradient of a layer, which products
-// read too.
+// roundingSum is columnSums of x [rows, cols]. It also rounds many rows: they are the gradient of a layer, which
+// products read too.
 func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 	n := rows * cols
 	if rows <= columnPiece || d.currentCopy(x, n) != 0 {
@@ -98,15 +98,15 @@ func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 	d.fresh(copy, x, n)
 }
 
-// columnPiece is the number of rows that a block adds up. A block takes more rows instead of more than mostPieces pieces,
-// which few blocks add up.
+// columnPiece is the number of rows that a block adds up. A block takes more rows instead of more than mostPieces
+// pieces, which few blocks add up.
 const (
 	columnPiece = 128
 	mostPieces  = 320
 )
 
-// columnSums writes the column sums of x [rows, cols]: first of pieces of rows, then of the pieces. If copy is not 0 and x
-// has several pieces, it also writes x rounded to copy.
+// columnSums writes the column sums of x [rows, cols]: first of pieces of rows, then of the pieces. If copy is not 0
+// and x has several pieces, it also writes x rounded to copy.
 func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
 	piece := columnPiece
 	for rows > piece*mostPieces {

@@ -32,13 +32,14 @@ func TestOpenErrors(t *testing.T) {
 func TestFullGPU(t *testing.T) {
 	b := newBench(t, cuda.Options{})
 	emulator.Set(t, "memory", 8_000_000, 4<<30)
-	try.Refuses(b.Alloc(device.Float, 5_000_000))(t, "allocate 20.0 MB", "of 8.0 MB are free", "CUDA_ERROR_OUT_OF_MEMORY")
+	try.Refuses(b.Alloc(device.Float, 5_000_000))(t, "allocate 20.0 MB", "of 8.0 MB are free",
+		"CUDA_ERROR_OUT_OF_MEMORY")
 	b.nan(1000)
 	try.Do(t, b.Sync())
 }
 
-// After a fault in a kernel, every Sync returns an error with the name of the kernel; nothing is computed, and downloads
-// are NaN.
+// After a fault in a kernel, every Sync returns an error with the name of the kernel; nothing is computed, and
+// downloads are NaN.
 func TestFaultInAKernel(t *testing.T) {
 	b := &bench{t, open(t, cuda.Options{})}
 	ids := device.Ints{View: b.ints(0, 1<<20), Host: []int32{0, 1}} // the host does not know the bad id
@@ -54,13 +55,14 @@ func TestFaultInAKernel(t *testing.T) {
 		}
 	}
 	b.Close()
-	try.Refuses(cuda.Open(cuda.Options{Driver: emulator.Library(t)}))(t, "CUDA_ERROR_ILLEGAL_ADDRESS") // for this process
+	// The fault lasts for the process.
+	try.Refuses(cuda.Open(cuda.Options{Driver: emulator.Library(t)}))(t, "CUDA_ERROR_ILLEGAL_ADDRESS")
 	emulator.Mend(t)
 	try.Do(t, newBench(t, cuda.Options{}).Sync())
 }
 
-// A fault that is seen late is attributed to the work since the host last saw all work done: to one kernel, or to a range
-// of kernels.
+// A fault that is seen late is attributed to the work since the host last saw all work done: to one kernel, or to a
+// range of kernels.
 func TestLateFaultIsNarrowedDown(t *testing.T) {
 	const bad = "node 7: rows"
 	for _, c := range []struct {

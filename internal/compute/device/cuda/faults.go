@@ -8,8 +8,9 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// faultRange is the range of work that contains a fault. A GPU reports a fault at the next call, which may come long after
-// the launch. The range begins with the first work since the host last saw all work done, and ends with the last work.
+// faultRange is the range of work that contains a fault. A GPU reports a fault at the next call, which may come long
+// after the launch. The range begins with the first work since the host last saw all work done, and ends with the last
+// work.
 type faultRange struct {
 	first, last origin
 	after       [device.FetchSlots]origin // the first work after the results of a slot
@@ -124,8 +125,8 @@ func (q *queue) describe(c *command, err error) error {
 	}
 	switch {
 	case replayed && driver.Fault(err):
-		hint += "; with device.capture: never and CUDA_LAUNCH_BLOCKING=1 in the environment, the error names the kernel " +
-			"and its node"
+		hint += "; with device.capture: never and CUDA_LAUNCH_BLOCKING=1 in the environment, the error names the " +
+			"kernel and its node"
 	case hint != "":
 		hint += "; with CUDA_LAUNCH_BLOCKING=1 in the environment, the error names the kernel"
 	}

@@ -87,8 +87,8 @@ func (d *dev) FiltrateGrad(a device.Filtrate) {
 // filterColumns is the largest vector of filter_pairs.
 const filterColumns = 256
 
-// FiltrateSimilarities writes W z of all captions where their nodes would be, and W z of the words of a tile of images to
-// scratch memory.
+// FiltrateSimilarities writes W z of all captions where their nodes would be, and W z of the words of a tile of images
+// to scratch memory.
 func (d *dev) FiltrateSimilarities(of device.FiltrateSimilarities) bool {
 	a, w, c := of.Filtrate, d.similarities(of.Words), d.similarities(of.Captions)
 	if a.Train || a.S > filterColumns || w.rows == 0 {

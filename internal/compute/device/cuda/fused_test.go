@@ -24,9 +24,9 @@ func (b *bench) launches(call func()) int {
 	return emulator.Launches(b.TB) - before
 }
 
-// A step of both directions of a GRU takes one product and one kernel if the parameters are in memory as in a network, one
-// after the other. On tensor cores all steps are one kernel, with another one for the weights of each pass; if blocks do
-// not run at once, each step is one kernel.
+// A step of both directions of a GRU takes one product and one kernel if the parameters are in memory as in a network,
+// one after the other. On tensor cores all steps are one kernel, with another one for the weights of each pass; if
+// blocks do not run at once, each step is one kernel.
 func TestLaunchesOfBiGRU(t *testing.T) {
 	const steps = 6
 	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)
@@ -61,9 +61,9 @@ func (b *bench) biGRU(h int, steps int32) device.BiGRU {
 	return a
 }
 
-// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs. With 1024 units, a
-// block of the forward pass has 48 columns of 1024 operands and eight parts of 16 sums for each; a block of the backward
-// pass has 32 columns of 3072 bfloat16 operands or 16 of TF32.
+// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs. With 1024 units,
+// a block of the forward pass has 48 columns of 1024 operands and eight parts of 16 sums for each; a block of the
+// backward pass has 32 columns of 3072 bfloat16 operands or 16 of TF32.
 func TestSharedMemoryOfGRUs(t *testing.T) {
 	sharedMemoryOfGRUs(t, cuda.BF16, map[string]driver.Launch{
 		"gru_tensor_steps": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*2 + 8*16*4)},
@@ -195,7 +195,8 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 		for k := range a.Directions {
 			a.Directions[k] = device.GRUDirection{WIH: weights(3*h*in, 4*k), WHH: weights(3*h*h, 4*k+1),
 				BIH: weights(3*h, 4*k+2), BHH: weights(3*h, 4*k+3), Gates: b.nan(rows * 4 * h),
-				Prev: b.nan(rows * h), DWIH: b.nan(3 * h * in), DWHH: b.nan(3 * h * h), DBIH: b.nan(3 * h), DBHH: b.nan(3 * h)}
+				Prev: b.nan(rows * h), DWIH: b.nan(3 * h * in), DWHH: b.nan(3 * h * h), DBIH: b.nan(3 * h),
+				DBHH: b.nan(3 * h)}
 			w := &a.Directions[k]
 			grads = append(grads, w.DWIH, w.DWHH, w.DBIH, w.DBHH)
 		}

@@ -5,10 +5,10 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// The GRU over a packed batch (device.GRU, device.BiGRU): one product multiplies the inputs of all words. Then each step
-// is one product with the states of all sequences, and one kernel for the gates, which reads from device memory which
-// sequences have a word. So no address and no size depends on the lengths, only the numbers of rows and steps do. All
-// steps of a GRU of a few units are one kernel; on tensor cores a larger GRU needs at most one kernel a step
+// The GRU over a packed batch (device.GRU, device.BiGRU): one product multiplies the inputs of all words. Then each
+// step is one product with the states of all sequences, and one kernel for the gates, which reads from device memory
+// which sequences have a word. So no address and no size depends on the lengths, only the numbers of rows and steps do.
+// All steps of a GRU of a few units are one kernel; on tensor cores a larger GRU needs at most one kernel a step
 // (grutensor.go).
 //
 // Two directions take the same number of launches: their products are one strided batch if the addresses allow it, and
@@ -109,8 +109,8 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 	d.clearTails(l, p.prev, q.prev, h)
 }
 
-// half reports whether the kernel of a step writes states in bfloat16 for the next product. No other kernel rounds them,
-// so this pays for smaller products than elsewhere.
+// half reports whether the kernel of a step writes states in bfloat16 for the next product. No other kernel rounds
+// them, so this pays for smaller products than elsewhere.
 func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
 
 // clearTails zeroes the rows of each direction after the last one.
@@ -233,8 +233,8 @@ func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
 	return x, x + driver.Ptr(2*l.rows*ld), ld
 }
 
-// wideWeights computes the gradients of the weights of the inputs and, if dx is not 0, of the inputs: as wide rows in the
-// order of the gates' gradients, which one kernel then moves to their places.
+// wideWeights computes the gradients of the weights of the inputs and, if dx is not 0, of the inputs: as wide rows in
+// the order of the gates' gradients, which one kernel then moves to their places.
 func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
 	h, p, q := l.h, &l.of[0], &l.of[1]
 	x, w, ld := l.wideOperands(d, 2*h)

@@ -33,8 +33,8 @@ func (d *dev) tensorSteps(l *layer, columns, depth int) bool {
 		(d.tensor == tensorBF16 || d.tensor.columns(columns, depth) <= d.info.MaxSharedBytesPerBlock)
 }
 
-// splits is the number of parts into which the sequences are divided, each with that many groups of blocks, so that each
-// multiprocessor of a large GPU has a block (Limits.StepBlocks).
+// splits is the number of parts into which the sequences are divided, each with that many groups of blocks, so that
+// each multiprocessor of a large GPU has a block (Limits.StepBlocks).
 func (d *dev) splits(batch, groups int) int {
 	return max(1, min(d.limits.StepBlocks/groups, (batch+15)/16))
 }
@@ -45,7 +45,8 @@ func (d *dev) tensorStep(k string, l *layer, units int) *command {
 	return d.start(k, threads, groups*d.splits(l.batch, groups*l.directions), l.directions, 1)
 }
 
-// splitsAtOnce is splits for a kernel whose blocks must run at once, with that much shared memory each: 0 if they cannot.
+// splitsAtOnce is splits for a kernel whose blocks must run at once, with that much shared memory each: 0 if they
+// cannot.
 func (d *dev) splitsAtOnce(k string, batch, groups, shared int) int {
 	return min(d.splits(batch, groups), d.blocksAtOnce(k, shared)/groups)
 }

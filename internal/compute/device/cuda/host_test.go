@@ -32,8 +32,8 @@ func TestBlocksThatAreNotStartedTogether(t *testing.T) {
 	}
 }
 
-// If cublasLt does not support the address or the sizes of a bias, another kernel adds it, without a warning; if cublasLt
-// fails otherwise, with a warning.
+// If cublasLt does not support the address or the sizes of a bias, another kernel adds it, without a warning; if
+// cublasLt fails otherwise, with a warning.
 func TestBiasesThatCUBLASFailsAt(t *testing.T) {
 	d := open(t, cuda.Options{BLAS: []string{"emulated"}})
 	defer d.Close()
@@ -47,8 +47,8 @@ func TestBiasesThatCUBLASFailsAt(t *testing.T) {
 	}
 }
 
-// If a GPU never finishes its work, the next call that waits for it, whichever that is, returns an error in time. The error
-// names the work since the GPU last answered. After that every call returns at once.
+// If a GPU never finishes its work, the next call that waits for it, whichever that is, returns an error in time. The
+// error names the work since the GPU last answered. After that every call returns at once.
 func TestGPUThatHangs(t *testing.T) {
 	const timeout = 40 * time.Millisecond
 	waits := map[string]func(b *bench, v, spare device.View) error{

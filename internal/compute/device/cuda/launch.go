@@ -163,8 +163,8 @@ func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 	return blocks
 }
 
-// tryTogether launches blocks that run at once and do nothing: on a GPU that is shared or watched, the driver may refuse
-// what it claims to support.
+// tryTogether launches blocks that run at once and do nothing: on a GPU that is shared or watched, the driver may
+// refuse what it claims to support.
 func (d *dev) tryTogether(blocks, shared int) error {
 	if blocks == 0 {
 		return nil
@@ -186,8 +186,8 @@ func (d *dev) tryTogether(blocks, shared int) error {
 // stepByStep makes the device compute recurrences step by step.
 func (d *dev) stepByStep(err error) {
 	d.apart = true
-	d.warn("recurrences are computed step by step, which takes longer, because the driver refuses kernels whose blocks "+
-		"wait for each other: %v", err)
+	d.warn("recurrences are computed step by step, which takes longer, because the driver refuses kernels whose "+
+		"blocks wait for each other: %v", err)
 }
 
 const threads = 256 // of a block, at most
@@ -217,8 +217,8 @@ func (d *dev) each(k string, n int) *command { return d.start(k, threads, blocks
 // head values.
 func (d *dev) launchVec4(k string, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
 
-// vectors begins the call of an elementwise kernel on vectors of the same length, four values at a time; the first is its
-// result. The kernel's last parameters are head and length.
+// vectors begins the call of an elementwise kernel on vectors of the same length, four values at a time; the first is
+// its result. The kernel's last parameters are head and length.
 func (d *dev) vectors(k string, of ...device.View) (c *command, head int) {
 	var all [4]driver.Ptr
 	for i, v := range of {

@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// The starts of sequences follow from their lengths, and many kernels of a step need them; the words of rows follow from
-// lengths and words. A table is made once and kept until lengths or words change. A recording makes its own tables,
-// because it is replayed with other lengths.
+// The starts of sequences follow from their lengths, and many kernels of a step need them; the words of rows follow
+// from lengths and words. A table is made once and kept until lengths or words change. A recording makes its own
+// tables, because it is replayed with other lengths.
 
 // lengthKind says what a table of lengths lists.
 type lengthKind int

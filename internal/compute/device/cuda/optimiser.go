@@ -140,8 +140,9 @@ const (
 	gramSlices = 130
 )
 
-// grams computes the Gram matrices of the factors and the partial sums of their products on tensor cores, if the product
-// of x reads bfloat16 and rows are a multiple of eight values. It returns the number of sums, or 0 if it did nothing.
+// grams computes the Gram matrices of the factors and the partial sums of their products on tensor cores, if the
+// product of x reads bfloat16 and rows are a multiple of eight values. It returns the number of sums, or 0 if it did
+// nothing.
 func (d *dev) grams(f *device.Factored, partial, dy, x driver.Ptr) int {
 	if d.tensor != tensorBF16 || f.N > gramRows || f.O%8 != 0 || f.I%8 != 0 {
 		return 0

@@ -83,7 +83,8 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 		}
 		try.Do(c.TB, c.Sync())
 		before := emulator.Launches(c.TB)
-		device.Do(c.Device, device.AdamFactored{Adam: a, Factored: device.Factored{N: f.n, O: f.o, I: f.i, DY: dy, X: x}})
+		device.Do(c.Device, device.AdamFactored{Adam: a, Factored: device.Factored{N: f.n, O: f.o, I: f.i, DY: dy,
+			X: x}})
 		try.Do(c.TB, c.Sync())
 		launched = emulator.Launches(c.TB) - before
 		state(&f.after)

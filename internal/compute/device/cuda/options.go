@@ -34,8 +34,9 @@ type Options struct {
 	// Precision is fp32 (also ""), tf32, bf16 or device.PrecisionAuto: bf16 if the GPU has units for it, else fp32.
 	Precision string
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads operands that a kernel
-	// has rounded to bfloat16; smaller products round float32 operands themselves. 0 means 2²⁹ (docs/cuda-internals.md).
-	// The rule depends only on sizes, so every step computes a product in the same way. For tests.
+	// has rounded to bfloat16; smaller products round float32 operands themselves. 0 means 2²⁹
+	// (docs/cuda-internals.md). The rule depends only on sizes, so every step computes a product in the same way. For
+	// tests.
 	RoundFrom int
 	// BaseKernels turns off the kernels for tensor cores (kernels/*_sm80.cu), as the environment variable
 	// VSETRAIN_KERNELS=base does.

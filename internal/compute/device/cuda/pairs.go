@@ -26,8 +26,9 @@ func (d *dev) tileOf(n, bytes, rows int) int {
 // TileValues implements device.Tiler: a tile of the graph holds at most about eight values of this size.
 func (d *dev) TileValues() int { return max(1, d.limits.TileBytes/(8*4)) }
 
-// pairLayout says where the words and nodes of captions are, on the device and on the host. If lengths are bounds, words
-// and nodes count the capacity: words after the last have caption -1, and each has a node after the last of an image.
+// pairLayout says where the words and nodes of captions are, on the device and on the host. If lengths are bounds,
+// words and nodes count the capacity: words after the last have caption -1, and each has a node after the last of an
+// image.
 type pairLayout struct {
 	captions, words, nodes, longest int
 

@@ -43,8 +43,8 @@ const smallCopy = 1 << 14 // words, at most
 // overlap reports whether a words at p and b words at q overlap.
 func overlap(p driver.Ptr, a int, q driver.Ptr, b int) bool { return p < at(q, b) && q < at(p, a) }
 
-// add takes a small copy, and reports whether it did. Copies wait together only if none reads or writes what another one
-// writes.
+// add takes a small copy, and reports whether it did. Copies wait together only if none reads or writes what another
+// one writes.
 func (s *smallCopies) add(d *dev, dst, src driver.Ptr, n int) bool {
 	if n == 0 || n > smallCopy || len(d.uploads.parts) > 0 {
 		return false

@@ -126,8 +126,8 @@ func (r *reasoning) asks(d *dev, t *reasonTile, fresh bool) (asking operand, q d
 
 const attentionThreads = 128
 
-// attends begins the call of a kernel in which each block has a graph of a tile, or the nodes of an image that belong to
-// no caption.
+// attends begins the call of a kernel in which each block has a graph of a tile, or the nodes of an image that belong
+// to no caption.
 func (r *reasoning) attends(d *dev, of string, t *reasonTile) *command {
 	return d.start(of, attentionThreads, t.images*(r.captions+1), 1, 1)
 }

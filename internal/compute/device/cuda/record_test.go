@@ -208,7 +208,8 @@ func TestEveryHalf(t *testing.T) {
 	}
 }
 
-// If the GPU has no room for scratch memory, Sync returns an error and later calls are dropped; then the device works on.
+// If the GPU has no room for scratch memory, Sync returns an error and later calls are dropped; then the device works
+// on.
 func TestFullGPUInsideAKernel(t *testing.T) {
 	b := newBench(t, cuda.Options{})
 	x, sum := b.floats(1, 2), b.floats(3)

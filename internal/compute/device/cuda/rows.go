@@ -53,8 +53,8 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	return on, table
 }
 
-// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] after the last one, if lengths are Bounded;
-// on is the address of the lengths.
+// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] after the last one, if lengths are
+// Bounded; on is the address of the lengths.
 func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
 	d.clearColumns(x, lengths, on, width, width)
 }

@@ -338,8 +338,8 @@ func (f *filterLayer) setGrad(d *dev, a *device.Filter) {
 	f.dSums, f.dW = d.pointer(a.DSums), d.pointer(a.DW)
 }
 
-// filteredGrad computes the gradient of W z of a tile from its factors; part gets the sums of its blocks for the bias and
-// the filter.
+// filteredGrad computes the gradient of W z of a tile from its factors; part gets the sums of its blocks for the bias
+// and the filter.
 func (s *similarities) filteredGrad(d *dev, t *similarityTile, part driver.Ptr) {
 	f, node, size := &s.filter, t.i0*s.nodes, s.a.S
 	d.start("similarity_filter_grad", threads, nodeBlocks(t.n), 1, 1).

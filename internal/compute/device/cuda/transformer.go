@@ -148,8 +148,8 @@ func (h *heads) part(first int) (end, cells int) {
 	return end, min(cells, h.a.Heads*h.c.squares)
 }
 
-// attend begins the call of a kernel for the captions [first, end). If lengths are bounded, the call for the last caption
-// also zeroes the rows after it, up to clear; otherwise clear is 0.
+// attend begins the call of a kernel for the captions [first, end). If lengths are bounded, the call for the last
+// caption also zeroes the rows after it, up to clear; otherwise clear is 0.
 func (d *dev) attend(k string, h *heads, first, end int) (c *command, clear int) {
 	if h.a.Lengths.Bounded && end == h.c.n {
 		end, clear = end+1, h.c.rows

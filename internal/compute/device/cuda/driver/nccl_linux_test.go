@@ -13,8 +13,8 @@ import (
 	"vsetrain/lab/try"
 )
 
-// NCCL reports its version and makes ids; an old version, or another library, is refused. If a real NCCL is installed, it
-// is tested too: without a GPU it fails to join.
+// NCCL reports its version and makes ids; an old version, or another library, is refused. If a real NCCL is installed,
+// it is tested too: without a GPU it fails to join.
 func TestNCCL(t *testing.T) {
 	emulated := emulator.Library(t)
 	lib := try.Get(driver.OpenNCCL(emulated, false))(t)

@@ -168,7 +168,8 @@ func TestSearchFindsOthers(t *testing.T) {
 
 // A library that is turned off is not found, and says why.
 func TestSearchNone(t *testing.T) {
-	_, blas := Search(try.Files(t, map[string]string{"usr/lib/libcublas.so.12": ""}), env(map[string]string{"VSETRAIN_CUBLAS": "none"}))
+	_, blas := Search(try.Files(t, map[string]string{"usr/lib/libcublas.so.12": ""}),
+		env(map[string]string{"VSETRAIN_CUBLAS": "none"}))
 	if blas.Path != "" || blas.Paths() != nil || blas.Missing() != "cuBLAS is turned off by VSETRAIN_CUBLAS=none" {
 		t.Errorf("found %q, and says %q", blas.Path, blas.Missing())
 	}

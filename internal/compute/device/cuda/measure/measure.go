@@ -62,8 +62,8 @@ type Neighbour struct {
 	Memory  int64 `json:"memory_bytes"` // -1 if unknown
 }
 
-// Compile says how long loading all kernels took. The driver compiles kernels when they are first loaded, and keeps them
-// in Cache.
+// Compile says how long loading all kernels took. The driver compiles kernels when they are first loaded, and keeps
+// them in Cache.
 type Compile struct {
 	Files   int     `json:"files"`
 	Kernels int     `json:"kernels"`
