@@ -7,7 +7,7 @@ type attention struct{ *Device }
 // keys computes tanh(Keys + Query) of all regions.
 func (k attention) keys(t device.View, a *device.AdditiveAttention) {
 	k.spreadSegments(t, a.Query, k.Each(a.B, a.R), a.H)
-	k.add(t, a.Keys)
+	k.combine(t, t, a.Keys, 1, 1)
 	device.Do(k, device.Activate{F: device.Tanh, Y: t, X: t})
 }
 
@@ -31,16 +31,16 @@ func (k attention) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	k.dotRows(de, dContext, a.Values, n, a.E)
 	k.softmaxGrad(de, weights, de, 1, alongRows(a.B, a.R))
 	k.timesRows(v, dContext, weights, n, a.E)
-	k.add(a.DValues, v)
+	k.combine(a.DValues, a.DValues, v, 1, 1)
 	t, x, sums := k.Floats(n*a.H), k.Floats(n*a.H), k.Floats(a.B*a.H)
 	k.keys(t, &a)
 	k.timesRows(x, t, de, n, a.H)
 	k.sumSegments(sums, x, counts, a.H)
-	k.add(a.DVector, sums)
+	k.combine(a.DVector, a.DVector, sums, 1, 1)
 	device.Do(k, device.Gemm{M: n, N: a.H, K: 1, Alpha: 1, A: de, B: a.Vector, C: x, Exact: true})
 	device.DoGrad(k, device.Activate{F: device.Tanh, DX: x, Y: t, DY: x})
 	k.sumSegments(a.DQuery, x, counts, a.H)
-	k.add(a.DKeys, x)
+	k.combine(a.DKeys, a.DKeys, x, 1, 1)
 }
 
 type likelihood struct{ *Device }

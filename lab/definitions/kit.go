@@ -64,9 +64,6 @@ func (d *Device) spreadSegments(x, y device.View, counts device.Ints, width int)
 	device.DoGrad(d, device.Reduce{Counts: counts, D: width, X: x, Y: y})
 }
 
-// add computes dst = dst + x.
-func (d *Device) add(dst, x device.View) { d.combine(dst, dst, x, 1, 1) }
-
 // repeat writes the row y [width] to n rows.
 func (d *Device) repeat(x, y device.View, n, width int) {
 	if n > 0 {
@@ -87,11 +84,13 @@ func (d *Device) sumAll(y, x device.View, n, width int) {
 
 // timesRows multiplies row r of x [n, width] by factors[r]. y may be x.
 func (d *Device) timesRows(y, x, factors device.View, n, width int) {
-	d.timesEach(y, x, factors, alongRows(n, width))
+	timesEach(d, y, x, factors, alongRows(n, width))
 }
 
 // dotRows computes y [n] = Σ_k a_rk b_rk.
-func (d *Device) dotRows(y, a, b device.View, n, width int) { d.dotAlong(y, a, b, alongRows(n, width)) }
+func (d *Device) dotRows(y, a, b device.View, n, width int) {
+	dotAlong(d, y, a, b, alongRows(n, width))
+}
 
 // gather reads rows of a table [V, width] by their numbers.
 func (d *Device) gather(dst, table device.View, width int, index device.Ints) {
@@ -138,20 +137,20 @@ func (l along) args(x, y device.View) device.Reduce {
 }
 
 // spread repeats the value of each along the axis, over all values.
-func (d *Device) spread(each device.View, l along) (all device.View) {
+func spread(d *Device, each device.View, l along) (all device.View) {
 	all = d.Floats(l.rows * l.width)
 	device.DoGrad(d, l.args(all, each))
 	return all
 }
 
 // timesEach multiplies x by the value of each along the axis. y may be x.
-func (d *Device) timesEach(y, x, each device.View, l along) {
+func timesEach(d *Device, y, x, each device.View, l along) {
 	defer d.Give(d.Use())
-	device.Do(d, device.Multiply{Dst: y, A: x, B: d.spread(each, l)})
+	device.Do(d, device.Multiply{Dst: y, A: x, B: spread(d, each, l)})
 }
 
 // dotAlong computes the sums of x∘y along the axis.
-func (d *Device) dotAlong(each, x, y device.View, l along) {
+func dotAlong(d *Device, each, x, y device.View, l along) {
 	defer d.Give(d.Use())
 	products := d.Floats(l.rows * l.width)
 	device.Do(d, device.Multiply{Dst: products, A: x, B: y})
@@ -169,11 +168,11 @@ func (d *Device) softmax(y, x device.View, factor float64, l along) {
 	a := l.args(y, each)
 	a.Max, a.Index = true, d.Numbers(l.results()).View
 	device.Do(d, a)
-	d.combine(y, y, d.spread(each, l), 1, -1)
+	d.combine(y, y, spread(d, each, l), 1, -1)
 	d.apply(device.Exp, 0, y, y)
 	device.Do(d, l.args(y, each))
 	d.apply(device.Reciprocal, 0, each, each)
-	d.timesEach(y, y, each, l)
+	timesEach(d, y, y, each, l)
 }
 
 // softmaxGrad computes dx = factor·y∘(dy - Σ y∘dy). dx may be dy.
@@ -183,15 +182,15 @@ func (d *Device) softmaxGrad(dx, y, dy device.View, factor float64, l along) {
 	}
 	defer d.Give(d.Use())
 	each := d.Floats(l.results())
-	d.dotAlong(each, y, dy, l)
-	d.combine(dx, dy, d.spread(each, l), 1, -1) // exactly 0 where one value has all the weight
+	dotAlong(d, each, y, dy, l)
+	d.combine(dx, dy, spread(d, each, l), 1, -1) // exactly 0 where one value has all the weight
 	device.Do(d, device.Multiply{Dst: dx, A: dx, B: y})
 	d.times(dx, dx, factor)
 }
 
 // norms computes the Euclidean norms along l.
 func (d *Device) norms(norm, x device.View, l along) {
-	d.dotAlong(norm, x, x, l)
+	dotAlong(d, norm, x, x, l)
 	d.apply(device.Sqrt, 0, norm, norm)
 }
 
@@ -200,7 +199,7 @@ func (d *Device) normsGrad(dx, x, norm, dnorm device.View, l along) {
 	defer d.Give(d.Use())
 	each, all := d.Floats(l.results()), d.Floats(l.rows*l.width)
 	d.applyGrad(device.Sqrt, 0, each, norm, norm, dnorm)
-	d.timesEach(all, x, each, l)
+	timesEach(d, all, x, each, l)
 	d.combine(dx, dx, all, 1, 2)
 }
 
@@ -210,7 +209,7 @@ func (d *Device) unit(y, x, norm device.View, eps float64, l along) {
 	each := d.Floats(l.results())
 	d.norms(norm, x, l)
 	d.apply(device.Reciprocal, eps, each, norm)
-	d.timesEach(y, x, each, l)
+	timesEach(d, y, x, each, l)
 }
 
 // unitGrad computes dx from dy. dx may be dy.
@@ -218,9 +217,9 @@ func (d *Device) unitGrad(dx, x, norm, dy device.View, eps float64, l along) {
 	defer d.Give(d.Use())
 	inverse, each := d.Floats(l.results()), d.Floats(l.results())
 	d.apply(device.Reciprocal, eps, inverse, norm)
-	d.dotAlong(each, x, dy, l)
+	dotAlong(d, each, x, dy, l)
 	d.applyGrad(device.Reciprocal, eps, each, norm, inverse, each) // of the norms
-	d.timesEach(dx, dy, inverse, l)
+	timesEach(d, dx, dy, inverse, l)
 	d.normsGrad(dx, x, norm, each, l)
 }
 

@@ -104,7 +104,7 @@ func (k normalisation) BatchNorm(a device.BatchNorm) {
 	k.combine(c.x, c.x, all, 1, 1)
 	k.out(a.Y, c.x, &a)
 	if a.Plus.Present() {
-		k.add(a.Y, a.Plus)
+		k.combine(a.Y, a.Y, a.Plus, 1, 1)
 	}
 }
 

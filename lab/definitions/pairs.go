@@ -204,7 +204,7 @@ func (k pairs) fromFilter(dy device.View, a *device.Similarities, c *compared) {
 	k.timesRows(dy, dy, each, n, s)
 	k.gather(each, f.DLogits, 1, at)
 	device.Do(k, device.Gemm{M: n, N: s, K: 1, Alpha: 1, A: each, B: f.W, C: x, Exact: true})
-	k.add(dy, x)
+	k.combine(dy, dy, x, 1, 1)
 	k.timesRows(x, c.y, each, n, s)
 	k.sumAll(f.DW, x, n, s)
 }

@@ -165,7 +165,7 @@ func (k pairs) Filtrate(a device.Filtrate) {
 	device.Do(k, device.Activate{F: device.Sigmoid, Y: h, X: h})
 	k.sumSegments(per, h, f.pairs, 1)
 	k.apply(device.Reciprocal, smallest, per, per)
-	k.timesEach(h, h, per, alongSegments(f.pairs, 1))
+	timesEach(k.Device, h, h, per, alongSegments(f.pairs, 1))
 	k.gather(a.Weights, h, 1, f.to)
 	n := len(f.pairs.Host)
 	sums := k.Floats(n * a.S)
@@ -196,11 +196,11 @@ func (k pairs) FiltrateGrad(a device.Filtrate) {
 
 	per, pairs := k.Floats(n), alongSegments(f.pairs, 1)
 	k.gates(h, &f, &a)
-	k.dotAlong(per, d, w, pairs)
-	k.combine(d, d, k.spread(per, pairs), 1, -1)
+	dotAlong(k.Device, per, d, w, pairs)
+	k.combine(d, d, spread(k.Device, per, pairs), 1, -1)
 	k.sumSegments(per, h, f.pairs, 1)
 	k.apply(device.Reciprocal, smallest, per, per)
-	k.timesEach(d, d, per, pairs)
+	timesEach(k.Device, d, d, per, pairs)
 	device.DoGrad(k, device.Activate{F: device.Sigmoid, DX: d, Y: h, DY: d})
 
 	dGamma, dBeta := k.Floats(len(a.Lengths.Host)), k.Floats(len(a.Lengths.Host))
@@ -219,9 +219,9 @@ func (k pairs) FiltrateGrad(a device.Filtrate) {
 func (k pairs) gates(h device.View, f *filtration, a *device.Filtrate) {
 	defer k.Give(k.Use())
 	captions, all := alongSegments(f.captions, 1), alongRows(1, f.n)
-	k.combine(h, f.z, k.spread(a.Mean, captions), 1, -1)
-	k.timesEach(h, h, a.InvStd, captions)
-	k.timesEach(h, h, a.Gamma, all)
-	k.add(h, k.spread(a.Beta, all))
+	k.combine(h, f.z, spread(k.Device, a.Mean, captions), 1, -1)
+	timesEach(k.Device, h, h, a.InvStd, captions)
+	timesEach(k.Device, h, h, a.Gamma, all)
+	k.combine(h, h, spread(k.Device, a.Beta, all), 1, 1)
 	device.Do(k, device.Activate{F: device.Sigmoid, Y: h, X: h})
 }

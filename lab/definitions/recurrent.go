@@ -131,7 +131,7 @@ func (k recurrent) BiGRUGrad(a device.BiGRU) {
 		device.DoGrad(k, g)
 	}
 	if a.DX.Present() {
-		k.add(a.DX, other)
+		k.combine(a.DX, a.DX, other, 1, 1)
 	}
 }
 

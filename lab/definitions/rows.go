@@ -7,7 +7,7 @@ type rows struct{ *Device }
 func (k rows) Add(a device.Add) { k.combine(a.Dst, a.A, a.B, 1, 1) }
 
 func (k rows) Scale(a device.Scale) {
-	k.timesEach(a.Dst, a.X, a.Factor, alongRows(1, a.X.N))
+	timesEach(k.Device, a.Dst, a.X, a.Factor, alongRows(1, a.X.N))
 }
 
 func (k rows) BiasActivate(a device.BiasActivate) {
@@ -43,7 +43,7 @@ func (k rows) L2Norm(a device.L2Norm) {
 	each := k.Floats(l.results())
 	k.norms(a.Norm, a.X, l)
 	k.apply(device.Inverse, nothing, each, a.Norm)
-	k.timesEach(a.Y, a.X, each, l)
+	timesEach(k.Device, a.Y, a.X, each, l)
 }
 
 func (k rows) L2NormGrad(a device.L2Norm) {
@@ -57,11 +57,11 @@ func (k rows) L2NormGrad(a device.L2Norm) {
 	k.apply(device.Inverse, nothing, inverse, a.Norm)
 	device.Do(k, device.Multiply{Dst: each, A: a.Norm, B: inverse}) // 1, and 0 for a zero vector
 	device.Do(k, device.Multiply{Dst: inverse, A: inverse, B: each})
-	k.timesEach(y, a.X, inverse, l)
-	k.dotAlong(each, y, a.DY, l)
-	k.timesEach(y, y, each, l)
+	timesEach(k.Device, y, a.X, inverse, l)
+	dotAlong(k.Device, each, y, a.DY, l)
+	timesEach(k.Device, y, y, each, l)
 	k.combine(y, a.DY, y, 1, -1)
-	k.timesEach(a.DX, y, inverse, l)
+	timesEach(k.Device, a.DX, y, inverse, l)
 }
 
 type layouts struct{ *Device }
@@ -110,7 +110,7 @@ func (k orders) OrderScoresGrad(a device.OrderScores) {
 		device.Do(k, device.Fill{Dst: dx})
 		k.normsGrad(dx, x, norm, dnorm, alongRows(a.C, a.D))
 		if a.DCaptions.Present() {
-			k.add(a.DCaptions, dx)
+			k.combine(a.DCaptions, a.DCaptions, dx, 1, 1)
 		}
 		if a.DImages.Present() {
 			di := a.DImages.Slice(i*a.D, (i+1)*a.D)

@@ -29,9 +29,9 @@ func (k transformer) Embed(a device.Embed) {
 	out, x := a.Out, k.Floats(n*a.D)
 	k.gather(out, a.Word, a.D, words)
 	k.gather(x, a.Position, a.D, places)
-	k.add(out, x)
+	k.combine(out, out, x, 1, 1)
 	k.repeat(x, a.Type.Slice(0, a.D), n, a.D)
-	k.add(out, x)
+	k.combine(out, out, x, 1, 1)
 }
 
 func (k transformer) EmbedGrad(a device.Embed) {
@@ -64,7 +64,7 @@ func (k transformer) LayerNorm(a device.LayerNorm) {
 	s, mean, inv := a.X, a.Mean, a.InvStd
 	if a.Branch.Present() {
 		k.dropout(a.Sum, a.Branch, a.Drop, a.D)
-		k.add(a.Sum, s)
+		k.combine(a.Sum, a.Sum, s, 1, 1)
 		s = a.Sum
 	}
 	x, all := k.Floats(n), k.Floats(n)

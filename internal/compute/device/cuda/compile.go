@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"vsetrain/internal/compute/device/cuda/driver"
 )
 
 // Compiler is implemented by the devices of this package.
@@ -25,7 +27,7 @@ type Compiled struct {
 func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 	d.run(func() error {
 		for _, m := range d.modules {
-			if m.handle != 0 || !d.runs(m) {
+			if m.handle != 0 || !m.runsOn(d.info) {
 				continue
 			}
 			start := now()
@@ -64,7 +66,7 @@ func (d *dev) Launches() map[string]int {
 	d.run(func() error {
 		for _, m := range d.modules {
 			for _, f := range m.functions {
-				if d.runs(m) {
+				if m.runsOn(d.info) {
 					all[f.Name] = f.launched
 				}
 			}
@@ -75,8 +77,8 @@ func (d *dev) Launches() map[string]int {
 	return all
 }
 
-// runs reports whether the GPU can run the kernels of a module.
-func (d *dev) runs(m *module) bool { return m.target() <= 10*d.info.Major+d.info.Minor }
+// runsOn reports whether a GPU can run the kernels.
+func (m *module) runsOn(gpu driver.Info) bool { return m.target() <= 10*gpu.Major+gpu.Minor }
 
 // barred are the reasons why kernels cannot be started, by their names.
 type barred map[string]string

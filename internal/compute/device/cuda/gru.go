@@ -141,14 +141,14 @@ func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale fl
 	case d.tensorSteps(l, d.tensor.slopes(), 3*h):
 		d.tensorBackward(l, dy, final, scale)
 	default:
-		d.stepsBackward(l, dy, final, scale)
+		l.stepsBackward(d, dy, final, scale)
 		d.clearTails(l, p.gates, q.gates, 4*h)
 	}
 	d.gruWeights(l, dx)
 }
 
 // stepsBackward computes the gradients of the gate inputs step by step.
-func (d *dev) stepsBackward(l *layer, dy, final driver.Ptr, scale float64) {
+func (l *layer) stepsBackward(d *dev, dy, final driver.Ptr, scale float64) {
 	h, n, p, q := l.h, l.batch*l.h, &l.of[0], &l.of[1]
 	carry, slopes := d.need(scratchCarry, 4*l.directions*n), d.need(scratchHidden, 4*l.directions*3*n)
 	half := l.half(d)

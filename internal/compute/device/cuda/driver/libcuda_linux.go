@@ -141,13 +141,13 @@ func cString(at uintptr) string {
 func (d *libcuda) Path() string { return d.path }
 
 // number calls an entry whose first argument receives an int32.
-func (d *libcuda) number(e *entry, args ...uintptr) (int, error) {
+func number(d *libcuda, e *entry, args ...uintptr) (int, error) {
 	err := d.call(e, append([]uintptr{uintptr(unsafe.Pointer(&d.out.n))}, args...)...)
 	return int(d.out.n), err
 }
 
 // text calls an entry that writes a text about a device.
-func (d *libcuda) text(e *entry, dev uintptr) (string, error) {
+func text(d *libcuda, e *entry, dev uintptr) (string, error) {
 	at := uintptr(unsafe.Pointer(&d.out.text[0]))
 	if err := d.call(e, at, uintptr(len(d.out.text)), dev); err != nil {
 		return "", err
@@ -155,13 +155,13 @@ func (d *libcuda) text(e *entry, dev uintptr) (string, error) {
 	return cString(at), nil
 }
 
-func (d *libcuda) Version() (int, error) { return d.number(&d.fn.cuDriverGetVersion) }
+func (d *libcuda) Version() (int, error) { return number(d, &d.fn.cuDriverGetVersion) }
 
-func (d *libcuda) Devices() (int, error) { return d.number(&d.fn.cuDeviceGetCount) }
+func (d *libcuda) Devices() (int, error) { return number(d, &d.fn.cuDeviceGetCount) }
 
 // device returns the handle of a device.
 func (d *libcuda) device(i int) (uintptr, error) {
-	n, err := d.number(&d.fn.cuDeviceGet, uintptr(i))
+	n, err := number(d, &d.fn.cuDeviceGet, uintptr(i))
 	return uintptr(n), err
 }
 
@@ -180,14 +180,14 @@ func (d *libcuda) Info(i int) (info Info, err error) {
 	if err != nil {
 		return info, err
 	}
-	if info.Name, err = d.text(&d.fn.cuDeviceGetName, dev); err != nil {
+	if info.Name, err = text(d, &d.fn.cuDeviceGetName, dev); err != nil {
 		return info, err
 	}
 	var cooperative int
 	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors,
 		attributeMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode), attributeCooperative: &cooperative,
 		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
-		if *to, err = d.number(&d.fn.cuDeviceGetAttribute, attribute, dev); err != nil {
+		if *to, err = number(d, &d.fn.cuDeviceGetAttribute, attribute, dev); err != nil {
 			return info, err
 		}
 	}
@@ -207,7 +207,7 @@ func (d *libcuda) identity(dev uintptr) (uuid, bus string, err error) {
 	}
 	u := d.out.text[:16]
 	uuid = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-	bus, err = d.text(&d.fn.cuDeviceGetPCIBusId, dev)
+	bus, err = text(d, &d.fn.cuDeviceGetPCIBusId, dev)
 	return uuid, bus, err
 }
 
@@ -317,7 +317,7 @@ func (d *libcuda) Allow(f Function, shared int) error {
 }
 
 func (d *libcuda) Resident(f Function, threads, shared int) (int, error) {
-	return d.number(&d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(f), uintptr(threads), uintptr(shared))
+	return number(d, &d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(f), uintptr(threads), uintptr(shared))
 }
 
 const streamNonBlocking = 1
