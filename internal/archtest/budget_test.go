@@ -40,7 +40,7 @@ var budget = map[string]int{
 	"internal/compute/device":              3300,
 	"internal/compute/device/composed":     340,
 	"internal/compute/device/cpu":          7385,
-	"internal/compute/device/cuda":         7475,
+	"internal/compute/device/cuda":         7485,
 	"internal/compute/device/cuda/driver":  1915,
 	"internal/compute/device/cuda/kernels": 110,
 	"internal/compute/device/cuda/measure": 525,
