@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3895,
 
 	"lab":   16130,
-	"tests": 69160,
+	"tests": 68800,
 }
 
 // account is the entry of the budget that a file counts for.
