@@ -11,7 +11,6 @@ func (k attention) keys(t device.View, a *device.AdditiveAttention) {
 	device.Do(k, device.Activate{F: device.Tanh, Y: t, X: t})
 }
 
-// AdditiveAttention composes that kernel.
 func (k attention) AdditiveAttention(a device.AdditiveAttention) {
 	defer k.Give(k.Use())
 	n, weights := a.B*a.R, a.Weights
@@ -24,7 +23,6 @@ func (k attention) AdditiveAttention(a device.AdditiveAttention) {
 	k.sumSegments(a.Context, v, k.Each(a.B, a.R), a.E)
 }
 
-// AdditiveAttentionGrad composes that kernel.
 func (k attention) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	defer k.Give(k.Use())
 	n, weights, counts := a.B*a.R, a.Weights, k.Each(a.B, a.R)
@@ -33,24 +31,21 @@ func (k attention) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	k.dotRows(de, dContext, a.Values, n, a.E)
 	k.softmaxGrad(de, weights, de, 1, alongRows(a.B, a.R))
 	k.timesRows(v, dContext, weights, n, a.E)
-	dValues := a.DValues
-	k.combine(dValues, dValues, v, 1, 1)
+	k.combine(a.DValues, a.DValues, v, 1, 1)
 	t, x, sums := k.Floats(n*a.H), k.Floats(n*a.H), k.Floats(a.B*a.H)
 	k.keys(t, &a)
 	k.timesRows(x, t, de, n, a.H)
 	k.sumSegments(sums, x, counts, a.H)
-	dVector := a.DVector
-	k.combine(dVector, dVector, sums, 1, 1)
+	k.combine(a.DVector, a.DVector, sums, 1, 1)
 	device.Do(k, device.Gemm{M: n, N: a.H, K: 1, Alpha: 1, A: de, B: a.Vector, C: x, Exact: true})
 	device.DoGrad(k, device.Activate{F: device.Tanh, DX: x, Y: t, DY: x})
 	k.sumSegments(a.DQuery, x, counts, a.H)
-	dKeys := a.DKeys
-	k.combine(dKeys, dKeys, x, 1, 1)
+	k.combine(a.DKeys, a.DKeys, x, 1, 1)
 }
 
 type likelihood struct{ *Device }
 
-// words are the labels of the packed rows: at, their numbers among the logits, and the weights of their losses.
+// words returns the indices of the labels of packed rows among the logits, and the weights of their losses.
 func (k likelihood) words(a *device.CrossEntropy) (at device.Ints, weights device.View, rows int) {
 	p := a.Lengths.Packing()
 	rows = p.Rows()
@@ -66,7 +61,6 @@ func (k likelihood) words(a *device.CrossEntropy) (at device.Ints, weights devic
 	return k.Send(at), k.Upload(w), rows
 }
 
-// CrossEntropy composes that kernel.
 func (k likelihood) CrossEntropy(a device.CrossEntropy) {
 	defer k.Give(k.Use())
 	at, weights, n := k.words(&a)
@@ -84,7 +78,6 @@ func (k likelihood) CrossEntropy(a device.CrossEntropy) {
 	k.dotRows(a.Loss, top, weights, 1, n)
 }
 
-// CrossEntropyGrad composes that kernel.
 func (k likelihood) CrossEntropyGrad(a device.CrossEntropy) {
 	defer k.Give(k.Use())
 	at, weights, n := k.words(&a)

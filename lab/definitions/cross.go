@@ -12,7 +12,7 @@ type crossed struct {
 	score, dScore device.View
 }
 
-// CrossScores composes that kernel, pair by pair; contexts are formed.
+// CrossScores works pair by pair, and forms contexts.
 func (k crosses) CrossScores(a device.CrossScores) bool {
 	there, captions := k.Host(a.B*a.R), len(a.Lengths.Host)
 	if a.Mask.Present() {

@@ -1,10 +1,11 @@
-// Package definitions defines the kernels of package device: each is written in terms of a few others, which the device
-// lab/reference has, or in internal/compute/device/composed. The conformance suite compares the kernels of all devices
-// with them, and networks train on a new device before a single fused kernel exists.
+// Package definitions defines the kernels of package device in terms of a few others, which the device lab/reference
+// has; internal/compute/device/composed defines the rest. A method composes the kernel of its name, with the suffix
+// Grad its gradient. The conformance suite compares the kernels of all devices with the definitions, and networks train
+// on a new device that has no fused kernel.
 //
-// The comments of the kernels in internal/compute/device say what they are; the code here follows them from top to
-// bottom. What is not arithmetic is done by the host: index lists, masks, the order of sorted values, the geometry of
-// boxes. Such kernels wait for the device where they read from it, and cannot be recorded (device.Recorder).
+// The comments of the kernels in internal/compute/device specify them, and the code here follows the comments. The host
+// computes index lists, masks, the order of sorted values, and the geometry of boxes. Such kernels wait for the device
+// if they read from it, and cannot be recorded (device.Recorder).
 package definitions
 
 import (
@@ -12,16 +13,16 @@ import (
 	"vsetrain/internal/compute/device/composed"
 )
 
-// Device has what the definitions are written in.
+// Device has the kernels and the scratch memory that definitions use.
 type Device struct {
 	*composed.Device
 	scratch
 }
 
-// Over returns a device with all kernels: those that the given one lacks are composed.
+// Over returns a device with all kernels: it composes those that the given device lacks.
 func Over(own device.Device) *composed.Device { return composed.With(own, false, all) }
 
-// Alone is Over of a device of which no kernel is used that can be composed.
+// Alone is Over, but composes all kernels that have a definition.
 func Alone(own device.Device) *composed.Device { return composed.With(own, true, all) }
 
 func all(own *composed.Device) []any {

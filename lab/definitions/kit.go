@@ -2,7 +2,7 @@ package definitions
 
 import "vsetrain/internal/compute/device"
 
-// Small steps that the kernels are written in. Values are [rows, width]; segments are sets of rows with counts.
+// Small steps of kernels. Values are [rows, width]; segments are sets of rows with counts.
 
 // combine computes dst = alpha·a + beta·b.
 func (d *Device) combine(dst, a, b device.View, alpha, beta float64) {
@@ -72,7 +72,7 @@ func (d *Device) repeat(x, y device.View, n, width int) {
 	}
 }
 
-// sumAll computes y [width] = the sum of n rows, 0 of none.
+// sumAll computes y [width] = the sum of n rows, 0 if n is 0.
 func (d *Device) sumAll(y, x device.View, n, width int) {
 	if n == 0 {
 		device.Do(d, device.Fill{Dst: y})
@@ -84,18 +84,12 @@ func (d *Device) sumAll(y, x device.View, n, width int) {
 
 // timesRows multiplies row r of x [n, width] by factors[r]. y may be x.
 func (d *Device) timesRows(y, x, factors device.View, n, width int) {
-	defer d.Give(d.Use())
-	f := d.Floats(n * width)
-	d.spreadRows(f, factors, n, width)
-	device.Do(d, device.Multiply{Dst: y, A: x, B: f})
+	timesEach(d, y, x, factors, alongRows(n, width))
 }
 
 // dotRows computes y [n] = Σ_k a_rk b_rk.
 func (d *Device) dotRows(y, a, b device.View, n, width int) {
-	defer d.Give(d.Use())
-	p := d.Floats(n * width)
-	device.Do(d, device.Multiply{Dst: p, A: a, B: b})
-	d.sumRows(y, p, n, width)
+	dotAlong(d, y, a, b, alongRows(n, width))
 }
 
 // gather reads rows of a table [V, width] by their numbers.
@@ -118,8 +112,7 @@ func (d *Device) scatter(table, rows device.View, width int, index device.Ints) 
 		D: width, Table: table, Out: rows})
 }
 
-// along is what a softmax runs along: rows of a width where there are no counts, else the segments of x [Σ counts,
-// width].
+// along is the axis of a softmax: rows of a width if there are no counts, else the segments of x [Σ counts, width].
 type along struct {
 	rows, width int
 	counts      device.Ints
@@ -131,7 +124,7 @@ func alongSegments(counts device.Ints, width int) along {
 	return along{rows: device.Total(counts.Host), width: width, counts: counts}
 }
 
-// results is the number of sums along it.
+// results is the number of sums along the axis.
 func (l along) results() int {
 	if l.counts.Present() {
 		return len(l.counts.Host) * l.width
@@ -143,86 +136,94 @@ func (l along) args(x, y device.View) device.Reduce {
 	return device.Reduce{N: l.rows, D: l.width, Counts: l.counts, X: x, Y: y}
 }
 
+// spread repeats the value of each along the axis, over all values.
+func spread(d *Device, each device.View, l along) (all device.View) {
+	all = d.Floats(l.rows * l.width)
+	device.DoGrad(d, l.args(all, each))
+	return all
+}
+
+// timesEach multiplies x by the value of each along the axis. y may be x.
+func timesEach(d *Device, y, x, each device.View, l along) {
+	defer d.Give(d.Use())
+	device.Do(d, device.Multiply{Dst: y, A: x, B: spread(d, each, l)})
+}
+
+// dotAlong computes the sums of x∘y along the axis.
+func dotAlong(d *Device, each, x, y device.View, l along) {
+	defer d.Give(d.Use())
+	products := d.Floats(l.rows * l.width)
+	device.Do(d, device.Multiply{Dst: products, A: x, B: y})
+	device.Do(d, l.args(products, each))
+}
+
 // softmax computes y = e^(factor·x) / Σ e^(factor·x). y may be x.
 func (d *Device) softmax(y, x device.View, factor float64, l along) {
-	n := l.rows * l.width
-	if n == 0 {
+	if l.rows*l.width == 0 {
 		return
 	}
 	defer d.Give(d.Use())
-	each, all := d.Floats(l.results()), d.Floats(n)
+	each := d.Floats(l.results())
 	d.times(y, x, factor)
 	a := l.args(y, each)
 	a.Max, a.Index = true, d.Numbers(l.results()).View
 	device.Do(d, a)
-	device.DoGrad(d, l.args(all, each))
-	d.combine(y, y, all, 1, -1)
+	d.combine(y, y, spread(d, each, l), 1, -1)
 	d.apply(device.Exp, 0, y, y)
 	device.Do(d, l.args(y, each))
 	d.apply(device.Reciprocal, 0, each, each)
-	device.DoGrad(d, l.args(all, each))
-	device.Do(d, device.Multiply{Dst: y, A: y, B: all})
+	timesEach(d, y, y, each, l)
 }
 
 // softmaxGrad computes dx = factor·y∘(dy - Σ y∘dy). dx may be dy.
 func (d *Device) softmaxGrad(dx, y, dy device.View, factor float64, l along) {
-	n := l.rows * l.width
-	if n == 0 {
+	if l.rows*l.width == 0 {
 		return
 	}
 	defer d.Give(d.Use())
-	each, all := d.Floats(l.results()), d.Floats(n)
-	device.Do(d, device.Multiply{Dst: all, A: y, B: dy})
-	device.Do(d, l.args(all, each))
-	device.DoGrad(d, l.args(all, each))
-	d.combine(dx, dy, all, 1, -1) // exactly 0 where one value has all the weight
+	each := d.Floats(l.results())
+	dotAlong(d, each, y, dy, l)
+	d.combine(dx, dy, spread(d, each, l), 1, -1) // exactly 0 where one value has all the weight
 	device.Do(d, device.Multiply{Dst: dx, A: dx, B: y})
 	d.times(dx, dx, factor)
 }
 
 // norms computes the Euclidean norms along l.
 func (d *Device) norms(norm, x device.View, l along) {
-	defer d.Give(d.Use())
-	squares := d.Floats(l.rows * l.width)
-	device.Do(d, device.Multiply{Dst: squares, A: x, B: x})
-	device.Do(d, l.args(squares, norm))
+	dotAlong(d, norm, x, x, l)
 	d.apply(device.Sqrt, 0, norm, norm)
 }
 
-// normsGrad adds to dx what the gradient of the norms gives: dnorm·x/norm, 0 for a zero vector.
+// normsGrad adds the gradient of the norms to dx: dnorm·x/norm, 0 for a zero vector.
 func (d *Device) normsGrad(dx, x, norm, dnorm device.View, l along) {
 	defer d.Give(d.Use())
 	each, all := d.Floats(l.results()), d.Floats(l.rows*l.width)
 	d.applyGrad(device.Sqrt, 0, each, norm, norm, dnorm)
-	device.DoGrad(d, l.args(all, each))
-	device.Do(d, device.Multiply{Dst: all, A: all, B: x})
+	timesEach(d, all, x, each, l)
 	d.combine(dx, dx, all, 1, 2)
 }
 
 // unit computes y = x/(‖x‖ + eps), eps above 0, and keeps the norms.
 func (d *Device) unit(y, x, norm device.View, eps float64, l along) {
 	defer d.Give(d.Use())
-	each, all := d.Floats(l.results()), d.Floats(l.rows*l.width)
+	each := d.Floats(l.results())
 	d.norms(norm, x, l)
 	d.apply(device.Reciprocal, eps, each, norm)
-	device.DoGrad(d, l.args(all, each))
-	device.Do(d, device.Multiply{Dst: y, A: x, B: all})
+	timesEach(d, y, x, each, l)
 }
 
 // unitGrad computes dx from dy. dx may be dy.
 func (d *Device) unitGrad(dx, x, norm, dy device.View, eps float64, l along) {
 	defer d.Give(d.Use())
-	inverse, each, all := d.Floats(l.results()), d.Floats(l.results()), d.Floats(l.rows*l.width)
+	inverse, each := d.Floats(l.results()), d.Floats(l.results())
 	d.apply(device.Reciprocal, eps, inverse, norm)
-	device.Do(d, device.Multiply{Dst: all, A: x, B: dy})
-	device.Do(d, l.args(all, each))
+	dotAlong(d, each, x, dy, l)
 	d.applyGrad(device.Reciprocal, eps, each, norm, inverse, each) // of the norms
-	device.DoGrad(d, l.args(all, inverse))
-	device.Do(d, device.Multiply{Dst: dx, A: dy, B: all})
+	timesEach(d, dx, dy, inverse, l)
 	d.normsGrad(dx, x, norm, each, l)
 }
 
-// dropout copies x to y, rows of a width, with what drop takes away.
+// dropout copies rows of a width from x to y, with dropout.
 func (d *Device) dropout(y, x device.View, drop device.DropoutParams, width int) {
 	if drop.Rate == 0 {
 		if y != x {

@@ -24,12 +24,7 @@ type square struct {
 // sides returns the two directions; the second sees the scores transposed, and its grad belongs to them.
 func (k losses) sides(n int, scores device.View, out *device.LossOut) (rows, columns square) {
 	s := square{n: n, scores: scores.Slice(0, n*n), positive: k.Floats(n), others: k.Filled(n*n, 1)}
-	diagonal := k.Numbers(n)
-	for i := range diagonal.Host {
-		diagonal.Host[i] = int32(i * (n + 1))
-	}
-	k.Send(diagonal)
-	k.gather(s.positive, s.scores, 1, diagonal)
+	k.gather(s.positive, s.scores, 1, k.onDiagonal(n))
 	k.diagonal(s.others, k.Filled(n, 1), n, -1)
 	side := func(scores, hard, cost device.View) square {
 		t := s
@@ -51,31 +46,34 @@ func (k losses) sides(n int, scores device.View, out *device.LossOut) (rows, col
 // diagonal adds factor·values to the diagonal of x [N, N].
 func (k losses) diagonal(x, values device.View, n int, factor float64) {
 	defer k.Give(k.Use())
-	at, all := k.Numbers(n), k.Floats(n*n)
-	for i := range at.Host {
-		at.Host[i] = int32(i * (n + 1))
-	}
-	k.scatter(all, values, 1, k.Send(at))
+	all := k.Floats(n * n)
+	k.scatter(all, values, 1, k.onDiagonal(n))
 	k.combine(x, x, all, 1, factor)
 }
 
-// finish adds the two directions up.
+// onDiagonal returns the indices of the diagonal of a matrix [N, N].
+func (k losses) onDiagonal(n int) device.Ints {
+	at := k.Numbers(n)
+	for i := range at.Host {
+		at.Host[i] = int32(i * (n + 1))
+	}
+	return k.Send(at)
+}
+
+// finish adds the two directions.
 func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64) {
 	defer k.Give(k.Use())
-	n := rows.n
-	grad := out.Grad
+	n, grad, loss := rows.n, out.Grad, out.Loss
 	device.Do(k, device.SwapAxes{Dst: grad, X: columns.grad, A: n, B: n, Inner: 1})
 	k.combine(grad, grad, rows.grad, scale, scale)
 	k.diagonal(grad, rows.slope, n, scale)
 	k.diagonal(grad, columns.slope, n, scale)
-	loss := out.Loss
 	k.sumRows(loss.Slice(1, 2), rows.part, 1, n)
 	k.sumRows(loss.Slice(2, 3), columns.part, 1, n)
 	k.times(loss.Slice(1, 3), loss.Slice(1, 3), scale)
 	k.combine(loss.Slice(0, 1), loss.Slice(1, 2), loss.Slice(2, 3), 1, 1)
 }
 
-// Hinge composes that kernel.
 func (k losses) Hinge(a device.Hinge) {
 	defer k.Give(k.Use())
 	n := a.N
@@ -94,7 +92,7 @@ func (k losses) Hinge(a device.Hinge) {
 	k.finish(&rows, &columns, &a.LossOut, 1)
 }
 
-// hinge computes cost_ij = [M_ij + S_ij - S_ii]+ of one direction, where the gradient is 1 from 0 on.
+// hinge computes cost_ij = [M_ij + S_ij - S_ii]+ of one direction; its gradient at 0 is 1.
 func (k losses) hinge(s *square, margins device.View, hardest bool) {
 	defer k.Give(k.Use())
 	n := s.n
@@ -120,12 +118,12 @@ func (k losses) hinge(s *square, margins device.View, hardest bool) {
 	k.times(s.slope, s.slope, -1)
 }
 
-// SemanticMargins composes that kernel. The host compares the identities of images.
+// SemanticMargins compares the identities of images on the host.
 func (k losses) SemanticMargins(a device.SemanticMargins) {
 	defer k.Give(k.Use())
 	n := a.N
 	gram, m := a.Gram, a.Margins
-	each, all := k.Floats(n), k.Floats(n*n)
+	each := k.Floats(n)
 	if a.Cosine {
 		k.cosines(m, gram, n)
 	} else {
@@ -137,8 +135,7 @@ func (k losses) SemanticMargins(a device.SemanticMargins) {
 		k.plus(zero, zero, 1)
 		k.combine(each, each, zero, 1, 1)
 		k.apply(device.Reciprocal, 0, each, each)
-		k.spreadRows(all, each, n, n)
-		device.Do(k, device.Multiply{Dst: m, A: gram, B: all})
+		k.timesRows(m, gram, each, n, n)
 	}
 	k.times(m, m, a.Lambda)
 	k.plus(m, m, a.Alpha)
@@ -148,22 +145,18 @@ func (k losses) SemanticMargins(a device.SemanticMargins) {
 // cosines computes Gram_ij / √(Gram_ii Gram_jj), 0 for a zero vector.
 func (k losses) cosines(c, gram device.View, n int) {
 	defer k.Give(k.Use())
-	at, norm, each, all := k.Numbers(n), k.Floats(n), k.Floats(n), k.Floats(n*n)
-	for i := range at.Host {
-		at.Host[i] = int32(i * (n + 1))
-	}
-	k.gather(norm, gram, 1, k.Send(at))
+	norm, each, all := k.Floats(n), k.Floats(n), k.Floats(n*n)
+	k.gather(norm, gram, 1, k.onDiagonal(n))
 	k.apply(device.Sqrt, 0, norm, norm)
 	k.apply(device.Inverse, nothing, each, norm)
 	device.Do(k, device.Multiply{Dst: norm, A: norm, B: each}) // 1, and 0 for a zero vector
 	device.Do(k, device.Multiply{Dst: each, A: each, B: norm})
-	k.spreadRows(all, each, n, n)
-	device.Do(k, device.Multiply{Dst: c, A: gram, B: all})
+	k.timesRows(c, gram, each, n, n)
 	k.repeat(all, each, n, n)
 	device.Do(k, device.Multiply{Dst: c, A: c, B: all})
 }
 
-// others is 0 if there is no margin: on the diagonal, and for pairs of one image.
+// others is 0 for pairs without a margin, on the diagonal and of the same image, and 1 elsewhere.
 func (k losses) others(a *device.SemanticMargins) device.View {
 	n := a.N
 	images, captions, h := k.Numbers(n), k.Numbers(n), k.Host(n*n)
@@ -179,7 +172,6 @@ func (k losses) others(a *device.SemanticMargins) device.View {
 	return k.Upload(h)
 }
 
-// UniversalWeighting composes that kernel.
 func (k losses) UniversalWeighting(a device.UniversalWeighting) {
 	defer k.Give(k.Use())
 	rows, columns := k.sides(a.N, a.Scores, &a.LossOut)
@@ -189,8 +181,7 @@ func (k losses) UniversalWeighting(a device.UniversalWeighting) {
 	k.finish(&rows, &columns, &a.LossOut, 1/float64(a.N))
 }
 
-// universal is one direction: anchors without another caption, of too good a positive or with too easy a negative are
-// passed over.
+// universal is one direction. It skips anchors without another caption, with a good positive or with an easy negative.
 func (k losses) universal(s *square, a *device.UniversalWeighting) {
 	defer k.Give(k.Use())
 	n := s.n
@@ -240,7 +231,7 @@ func (k losses) quadratic(y, slope, x, active device.View, c [3]float64) {
 	device.Do(k, device.Multiply{Dst: slope, A: slope, B: open})
 }
 
-// Guard looks at the numbers on the host.
+// Guard checks the numbers on the host.
 func (k losses) Guard(a device.Guard) {
 	defer k.Give(k.Use())
 	ok := k.finite(a.Coefficient) && k.finite(a.Norm)
@@ -252,7 +243,7 @@ func (k losses) Guard(a device.Guard) {
 	}
 }
 
-// finite reports whether a number on the device is; one that is absent is.
+// finite reports whether a number on the device is finite or absent.
 func (k losses) finite(v device.View) bool {
 	x := k.Host(1)
 	if x[0] = 0; v.Present() {

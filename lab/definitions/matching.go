@@ -58,7 +58,7 @@ func (k matching) regionNodes(a *device.BlockMatch) (regions, contexts device.Vi
 	k.eachCaption(a, func(c, first, n int) {
 		device.Do(k, device.Gemm{TransA: true, M: a.R, N: a.E, K: n, Alpha: 1, A: rowsAt(a.RegionAttention, first, n,
 			a.B*a.R), LDA: a.B * a.R,
-			StrideA: a.R, B: rowsAt(a.Words, first, n, a.E), C: behind(contexts, c*a.R*a.E),
+			StrideA: a.R, B: rowsAt(a.Words, first, n, a.E), C: after(contexts, c*a.R*a.E),
 			StrideC: captions * a.R * a.E, Batch: a.B})
 	})
 	return regions, contexts
@@ -77,7 +77,6 @@ func (k matching) eachCaption(a *device.BlockMatch, f func(c, first, n int)) {
 	}
 }
 
-// BlockMatch composes that kernel.
 func (k matching) BlockMatch(a device.BlockMatch) {
 	defer k.Give(k.Use())
 	t, width := device.Total(a.Lengths.Host), a.E/a.Blocks
@@ -89,7 +88,7 @@ func (k matching) BlockMatch(a device.BlockMatch) {
 	k.cosine(a.RegionMatch, x, y, a.RegionNorm, n, width)
 }
 
-// BlockMatchGrad composes that kernel. Contexts and norms are computed again.
+// BlockMatchGrad recomputes contexts and norms.
 func (k matching) BlockMatchGrad(a device.BlockMatch) {
 	defer k.Give(k.Use())
 	t, width, captions := device.Total(a.Lengths.Host), a.E/a.Blocks, len(a.Lengths.Host)
@@ -111,14 +110,14 @@ func (k matching) BlockMatchGrad(a device.BlockMatch) {
 	k.sumSegments(sums, dx, k.Each(a.B, captions), a.R*a.E)
 	k.combine(dRegions, dRegions, sums, 1, 1)
 	k.eachCaption(&a, func(c, first, n int) {
-		words, d := rowsAt(a.Words, first, n, a.E), behind(dy, c*a.R*a.E)
+		words, d := rowsAt(a.Words, first, n, a.E), after(dy, c*a.R*a.E)
 		device.Do(k, device.Gemm{TransB: true, M: n, N: a.R, K: a.E, Alpha: 1, A: words, B: d,
 			StrideB: captions * a.R * a.E, C: rowsAt(a.DRegionAttention, first, n, ld), LDC: ld, StrideC: a.R,
 			Batch: a.B})
 		for i := range a.B {
-			device.Do(k, device.Gemm{M: n, N: a.E, K: a.R, Alpha: 1, Beta: 1, A: behind(rowsAt(a.RegionAttention, first,
+			device.Do(k, device.Gemm{M: n, N: a.E, K: a.R, Alpha: 1, Beta: 1, A: after(rowsAt(a.RegionAttention, first,
 				n, ld), i*a.R), LDA: ld,
-				B: behind(d, i*captions*a.R*a.E), C: rowsAt(dWords, first, n, a.E)})
+				B: after(d, i*captions*a.R*a.E), C: rowsAt(dWords, first, n, a.E)})
 		}
 	})
 }

@@ -18,7 +18,7 @@ type polarSide struct {
 	abs, rest, other, shorter device.View
 }
 
-// geometry computes ρ and θ of all pairs on the host: they belong to the data.
+// geometry computes ρ and θ of all pairs on the host, as they are data.
 func (k matching) geometry(a *device.PolarWeights) (rho, theta device.View) {
 	boxes, n := k.Host(a.B*a.R*4), a.B*a.R*a.R
 	k.DownloadDoubles(boxes, a.Boxes)
@@ -100,7 +100,6 @@ func (k matching) kernels(w device.View, a *device.PolarWeights) (rho, theta pol
 	return rho, theta
 }
 
-// PolarWeights composes that kernel.
 func (k matching) PolarWeights(a device.PolarWeights) {
 	defer k.Give(k.Use())
 	w := k.Floats(a.B * a.R * a.R * a.K)
@@ -112,7 +111,6 @@ func (k matching) PolarWeights(a device.PolarWeights) {
 	device.Do(k, device.Copy{Dst: a.Weights, Src: w})
 }
 
-// PolarWeightsGrad composes that kernel.
 func (k matching) PolarWeightsGrad(a device.PolarWeights) {
 	defer k.Give(k.Use())
 	n := a.B * a.R * a.R
@@ -136,24 +134,19 @@ func (k matching) factors(a *device.ScaleBlocks) device.View {
 	return all
 }
 
-// ScaleBlocks composes that kernel.
 func (k matching) ScaleBlocks(a device.ScaleBlocks) {
 	defer k.Give(k.Use())
-	f := k.factors(&a)
-	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: f})
+	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: k.factors(&a)})
 }
 
-// ScaleBlocksGrad composes that kernel.
 func (k matching) ScaleBlocksGrad(a device.ScaleBlocks) {
 	defer k.Give(k.Use())
-	n := a.A * a.B * a.N * a.H
-	dy := a.DY
 	if a.DX.Present() {
-		device.Do(k, device.Multiply{Dst: a.DX, A: dy, B: k.factors(&a)})
+		device.Do(k, device.Multiply{Dst: a.DX, A: a.DY, B: k.factors(&a)})
 	}
 	if a.DFactors.Present() {
-		x, sums := k.Floats(n), k.Floats(a.A*a.N*a.H)
-		device.Do(k, device.Multiply{Dst: x, A: dy, B: a.X})
+		x, sums := k.Floats(a.A*a.B*a.N*a.H), k.Floats(a.A*a.N*a.H)
+		device.Do(k, device.Multiply{Dst: x, A: a.DY, B: a.X})
 		k.sumSegments(sums, x, k.Each(a.A, a.B), a.N*a.H)
 		k.sumRows(a.DFactors, sums, a.A*a.N, a.H)
 	}
@@ -190,7 +183,6 @@ func (m *mixed) nodes(v device.View, p, width int) device.View {
 	return rowsAt(v, m.row+p*m.step, m.n, width)
 }
 
-// MixNodes composes that kernel.
 func (k matching) MixNodes(a device.MixNodes) {
 	defer k.Give(k.Use())
 	k.mixes(&a, func(m mixed) { k.mix(&a, m, a.X, a.Y, false) })
@@ -208,7 +200,6 @@ func (k matching) mix(a *device.MixNodes, m mixed, x, y device.View, transposed 
 	}
 }
 
-// MixNodesGrad composes that kernel.
 func (k matching) MixNodesGrad(a device.MixNodes) {
 	defer k.Give(k.Use())
 	k.mixes(&a, func(m mixed) {
@@ -234,19 +225,16 @@ func (k matching) mixWeights(a *device.MixNodes, m mixed) {
 	device.Do(k, device.SwapAxes{Dst: a.DWeights.Slice(m.weights, m.weights+size*a.K), X: d, A: a.K, B: size, Inner: 1})
 }
 
-// MeanNodes composes that kernel.
 func (k matching) MeanNodes(a device.MeanNodes) {
 	defer k.Give(k.Use())
 	device.Do(k, device.SegmentMeans{Means: a.Y, Rows: a.X, Counts: k.ofPairs(a.Lengths.Host, a.B, 0), D: a.H})
 }
 
-// MeanNodesGrad composes that kernel.
 func (k matching) MeanNodesGrad(a device.MeanNodes) {
 	defer k.Give(k.Use())
 	device.DoGrad(k, device.SegmentMeans{Rows: a.DX, Means: a.DY, Counts: k.ofPairs(a.Lengths.Host, a.B, 0), D: a.H})
 }
 
-// WordGraph composes that kernel.
 func (k matching) WordGraph(a device.WordGraph) {
 	defer k.Give(k.Use())
 	first, at := 0, 0
@@ -279,7 +267,6 @@ func (k matching) neighbours(w device.View, a *device.WordGraph, c, n int) {
 	k.combine(w, w, k.Upload(h), 1, 1)
 }
 
-// WordGraphGrad composes that kernel.
 func (k matching) WordGraphGrad(a device.WordGraph) {
 	defer k.Give(k.Use())
 	first, at := 0, 0

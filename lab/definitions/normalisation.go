@@ -76,7 +76,6 @@ func (k normalisation) scale(x, factors device.View, c *channels, a *device.Batc
 	}
 }
 
-// BatchNorm composes that kernel.
 func (k normalisation) BatchNorm(a device.BatchNorm) {
 	defer k.Give(k.Use())
 	c := k.channels(&a)
@@ -104,8 +103,8 @@ func (k normalisation) BatchNorm(a device.BatchNorm) {
 	k.spreadRows(all, a.Bias, a.C, c.n)
 	k.combine(c.x, c.x, all, 1, 1)
 	k.out(a.Y, c.x, &a)
-	if y := a.Y; a.Plus.Present() {
-		k.combine(y, y, a.Plus, 1, 1)
+	if a.Plus.Present() {
+		k.combine(a.Y, a.Y, a.Plus, 1, 1)
 	}
 }
 
@@ -122,19 +121,18 @@ func (k normalisation) variance(v device.View, c *channels, a *device.BatchNorm)
 	k.times(v, v, 1/c.total(a))
 }
 
-// remember moves the running statistics. Whether a variance is finite is seen by the host.
+// remember moves the running statistics of channels with a finite variance, on the host.
 func (k normalisation) remember(mean, variance device.View, n float64, a *device.BatchNorm) {
 	defer k.Give(k.Use())
 	unbiased := 1.0
 	if n > 1 {
 		unbiased = n / (n - 1)
 	}
-	rm, rv := a.RunningMean, a.RunningVar
 	m, v, dm, dv := k.Host(a.C), k.Host(a.C), k.Host(a.C), k.Host(a.C)
 	for _, x := range [...]struct {
 		to   []float64
 		from device.View
-	}{{m, rm}, {v, rv}, {dm, mean}, {dv, variance}} {
+	}{{m, a.RunningMean}, {v, a.RunningVar}, {dm, mean}, {dv, variance}} {
 		k.DownloadDoubles(x.to, x.from)
 	}
 	for i := range m {
@@ -144,17 +142,16 @@ func (k normalisation) remember(mean, variance device.View, n float64, a *device
 		m[i] = (1-a.Momentum)*m[i] + a.Momentum*dm[i]
 		v[i] = (1-a.Momentum)*v[i] + a.Momentum*dv[i]*unbiased
 	}
-	k.UploadDoubles(rm, m)
-	k.UploadDoubles(rv, v)
+	k.UploadDoubles(a.RunningMean, m)
+	k.UploadDoubles(a.RunningVar, v)
 }
 
-// BatchNormGrad composes that kernel. With x' the centred values, x̂ = x'·InvStd and k = Weight·InvStd,
+// BatchNormGrad: with x' the centred values, x̂ = x'·InvStd and k = Weight·InvStd,
 // dx = k·(dy - Σ dy/n - x̂·Σ dy·x̂/n) with the statistics of the batch, and k·dy with the running ones.
 func (k normalisation) BatchNormGrad(a device.BatchNorm) {
 	defer k.Give(k.Use())
-	c := k.channels(&a)
-	mean, inv := a.Mean, a.InvStd
-	k.centre(&c, mean, &a)
+	c, inv := k.channels(&a), a.InvStd
+	k.centre(&c, a.Mean, &a)
 	k.scale(c.x, inv, &c, &a)
 	if c.pad.Present() {
 		device.Do(k, device.Multiply{Dst: c.pad, A: c.pad, B: inv})

@@ -8,7 +8,7 @@ import (
 
 type optimiser struct{ *Device }
 
-// Dropout composes that kernel. The host draws what is kept.
+// Dropout draws on the host what is kept.
 func (k optimiser) Dropout(a device.Dropout) {
 	defer k.Give(k.Use())
 	half, rows, factors := k.Numbers(2), k.Numbers(a.X.N/a.Width), k.Host(a.X.N)
@@ -25,13 +25,12 @@ func (k optimiser) Dropout(a device.Dropout) {
 	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: k.Upload(factors)})
 }
 
-// SumSquares composes that kernel.
 func (k optimiser) SumSquares(a device.SumSquares) {
 	device.Do(k, device.Gemm{TransB: true, M: 1, N: 1, K: a.X.N, Alpha: 1, Beta: 1, A: a.X, B: a.X, C: a.Sum,
 		Exact: true})
 }
 
-// ClipCoefficient composes that kernel: min(1, Most/n) is Most·1/max(n, Most).
+// ClipCoefficient computes min(1, Most/n) as Most·1/max(n, Most).
 func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 	k.apply(device.Sqrt, 0, a.Norm, a.SumSquares)
 	k.plus(a.Coefficient, a.Norm, 1e-6)
@@ -39,7 +38,7 @@ func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 	k.times(a.Coefficient, a.Coefficient, a.Most)
 }
 
-// Adam composes that kernel. A coefficient that is not a number (Guard) is seen by the host.
+// Adam checks on the host whether the coefficient is NaN (Guard).
 func (k optimiser) Adam(a device.Adam) {
 	defer k.Give(k.Use())
 	g, x, step := k.Floats(a.P.N), k.Floats(a.P.N), k.Floats(1)

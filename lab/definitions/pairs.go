@@ -18,7 +18,6 @@ func (k pairs) axes(a *device.PairAttention) (norm, softmax along) {
 
 const leak = 0.1 // slope of the products below 0
 
-// PairAttention composes that kernel.
 func (k pairs) PairAttention(a device.PairAttention) {
 	defer k.Give(k.Use())
 	norm, softmax := k.axes(&a)
@@ -29,7 +28,6 @@ func (k pairs) PairAttention(a device.PairAttention) {
 	k.softmax(w, w, a.Lambda, softmax)
 }
 
-// PairAttentionGrad composes that kernel.
 func (k pairs) PairAttentionGrad(a device.PairAttention) {
 	defer k.Give(k.Use())
 	along, softmax := k.axes(&a)
@@ -127,7 +125,6 @@ func (k pairs) unitOfGrad(dx, x, norm, dy device.View, n, width int) {
 	k.unitGrad(dx, x, norm, dy, smallest, alongRows(n, width))
 }
 
-// Similarities composes that kernel.
 func (k pairs) Similarities(a device.Similarities) {
 	defer k.Give(k.Use())
 	c := k.compare(&a)
@@ -146,7 +143,7 @@ func (k pairs) Similarities(a device.Similarities) {
 	}
 }
 
-// SimilaritiesGrad composes that kernel. The contexts are computed again.
+// SimilaritiesGrad recomputes the contexts.
 func (k pairs) SimilaritiesGrad(a device.Similarities) {
 	defer k.Give(k.Use())
 	c := k.compare(&a)
@@ -171,9 +168,8 @@ func (k pairs) SimilaritiesGrad(a device.Similarities) {
 	device.Do(k, device.Gemm{M: n, N: e, K: s, Alpha: 2, A: dy, B: a.W, C: dx})
 	device.Do(k, device.Multiply{Dst: dx, A: dx, B: c.diff})
 	if a.DRows.Present() {
-		rows := a.DRows
-		k.sumAll(rows, dx, a.B, c.rows*e)
-		k.times(rows, rows, -1)
+		k.sumAll(a.DRows, dx, a.B, c.rows*e)
+		k.times(a.DRows, a.DRows, -1)
 	}
 	if a.Global {
 		if a.DImages.Present() {

@@ -23,7 +23,6 @@ func (k pooling) positions(a *device.PoolWeights) device.Ints {
 	return k.Send(at)
 }
 
-// PoolWeights composes that kernel.
 func (k pooling) PoolWeights(a device.PoolWeights) {
 	defer k.Give(k.Use())
 	n := device.Total(a.Lengths.Host)
@@ -33,7 +32,6 @@ func (k pooling) PoolWeights(a device.PoolWeights) {
 	k.scatter(a.Weights, scores, 1, k.positions(&a))
 }
 
-// PoolWeightsGrad composes that kernel.
 func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 	defer k.Give(k.Use())
 	n := device.Total(a.Lengths.Host)
@@ -44,8 +42,8 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 	k.gather(a.DScores, d, 1, k.packedRows(a.Lengths, true))
 }
 
-// sorted is the order of all channels: from[i] is the number in X of the value at rank i, where the places of item b
-// are the places of its rows, one item after the other, the greatest value first.
+// sorted is the order of all channels: from[i] is the index in X of the value at place i. An item has the places of its
+// rows, with the greatest value first.
 func (k pooling) sorted(a *device.SortPool) (from device.Ints) {
 	t, d := device.Total(a.Lengths.Host), a.D
 	x := k.Host(t * d)
@@ -86,7 +84,7 @@ func descending(p, q float64) int {
 	return cmp.Compare(q, p)
 }
 
-// row is where row p of item b lies in X; first is the number of rows of the items before.
+// row is the row in X of row p of item b; first is the number of rows of earlier items.
 func (k pooling) row(a *device.SortPool, b, first, p int) int {
 	if a.Packed {
 		return a.Lengths.Packing().Start(p) + b
@@ -94,7 +92,7 @@ func (k pooling) row(a *device.SortPool, b, first, p int) int {
 	return first + p
 }
 
-// SortPool composes that kernel. The host sorts.
+// SortPool sorts on the host.
 func (k pooling) SortPool(a device.SortPool) {
 	defer k.Give(k.Use())
 	t, d := device.Total(a.Lengths.Host), a.D
@@ -115,7 +113,6 @@ func (k pooling) weights(w device.View, a *device.SortPool, n int) device.View {
 	return w.Slice((a.K-n)*a.K, (a.K-n)*a.K+n)
 }
 
-// SortPoolGrad composes that kernel.
 func (k pooling) SortPoolGrad(a device.SortPool) {
 	defer k.Give(k.Use())
 	t, d := device.Total(a.Lengths.Host), a.D

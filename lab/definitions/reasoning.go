@@ -33,13 +33,12 @@ func (k pairs) reason(a *device.GraphReason) reasoning {
 	r.shape = device.SegmentProducts{D: a.S, Longest: longest, Counts: r.counts}
 	r.y, r.p, r.mixed, r.rows = k.Floats(r.n*a.S), k.Filled(r.n*longest, unattended), k.Floats(r.n*a.S), r.n
 	v := k.Floats(r.n * a.S)
-	x := a.X
-	device.Do(k, device.Gemm{M: r.n, N: a.S, K: a.S, Alpha: 1, A: x, B: a.M, C: r.y})
+	device.Do(k, device.Gemm{M: r.n, N: a.S, K: a.S, Alpha: 1, A: a.X, B: a.M, C: r.y})
 	k.repeat(v, a.V, r.n, a.S)
 	k.combine(r.y, r.y, v, 1, 1)
-	k.products(r.shape, device.SegmentGram, r.y, x, r.p)
+	k.products(r.shape, device.SegmentGram, r.y, a.X, r.p)
 	k.softmax(r.p, r.p, 1, alongRows(r.n, longest))
-	k.products(r.shape, device.SegmentApply, x, r.mixed, r.p)
+	k.products(r.shape, device.SegmentApply, a.X, r.mixed, r.p)
 	if a.First {
 		r.rows = len(r.counts.Host)
 		r.first = k.Numbers(r.rows)
@@ -61,27 +60,24 @@ func (k pairs) products(s device.SegmentProducts, form device.SegmentForm, a, b,
 	device.Do(k, s)
 }
 
-// GraphReason composes that kernel.
 func (k pairs) GraphReason(a device.GraphReason) {
 	defer k.Give(k.Use())
 	r := k.reason(&a)
-	out := a.Out
-	device.Do(k, device.Gemm{TransB: true, M: r.rows, N: a.S, K: a.S, Alpha: 1, A: r.mixed, B: a.W, C: out,
+	device.Do(k, device.Gemm{TransB: true, M: r.rows, N: a.S, K: a.S, Alpha: 1, A: r.mixed, B: a.W, C: a.Out,
 		Bias: a.Bias})
-	device.Do(k, device.Activate{F: device.ReLU, Y: out, X: out})
+	device.Do(k, device.Activate{F: device.ReLU, Y: a.Out, X: a.Out})
 	if a.Y.Present() && !a.First {
 		device.Do(k, device.Copy{Dst: a.Y, Src: r.y})
 	}
 }
 
-// GraphReasonGrad composes that kernel. Everything is computed again.
+// GraphReasonGrad recomputes everything.
 func (k pairs) GraphReasonGrad(a device.GraphReason) {
 	defer k.Give(k.Use())
 	r := k.reason(&a)
 	s, x, dx := a.S, a.X, a.DX
 	dz, de := k.Floats(r.rows*s), k.Floats(r.rows*s)
-	out := a.Out // greater than 0 where its argument was
-	device.DoGrad(k, device.Activate{F: device.ReLU, DX: dz, X: out, DY: a.DOut})
+	device.DoGrad(k, device.Activate{F: device.ReLU, DX: dz, X: a.Out, DY: a.DOut}) // Out > 0 where its argument is
 	if a.DBias.Present() {
 		k.sumAll(a.DBias, dz, r.rows, s)
 	}
@@ -158,11 +154,10 @@ func (f *filtration) each(a *device.Filtrate, call func(c int, b device.BatchNor
 	}
 }
 
-// Filtrate composes that kernel.
 func (k pairs) Filtrate(a device.Filtrate) {
 	defer k.Give(k.Use())
 	f := k.filtration(&a)
-	h, per, all := k.Floats(f.n), k.Floats(len(f.pairs.Host)), k.Floats(f.n)
+	h, per := k.Floats(f.n), k.Floats(len(f.pairs.Host))
 	f.each(&a, func(_ int, b device.BatchNorm, lo, hi int) {
 		b.X, b.Y, b.Bias = f.z.Slice(lo, hi), h.Slice(lo, hi), a.Beta
 		device.Do(k, b)
@@ -170,13 +165,11 @@ func (k pairs) Filtrate(a device.Filtrate) {
 	device.Do(k, device.Activate{F: device.Sigmoid, Y: h, X: h})
 	k.sumSegments(per, h, f.pairs, 1)
 	k.apply(device.Reciprocal, smallest, per, per)
-	k.spreadSegments(all, per, f.pairs, 1)
-	device.Do(k, device.Multiply{Dst: h, A: h, B: all})
-	weights := a.Weights
-	k.gather(weights, h, 1, f.to)
+	timesEach(k.Device, h, h, per, alongSegments(f.pairs, 1))
+	k.gather(a.Weights, h, 1, f.to)
 	n := len(f.pairs.Host)
 	sums := k.Floats(n * a.S)
-	k.sums(sums, weights, &a)
+	k.sums(sums, a.Weights, &a)
 	k.unitOf(a.Out, sums, a.Norms, n, a.S)
 }
 
@@ -188,7 +181,6 @@ func (k pairs) sums(dst, weights device.View, a *device.Filtrate) {
 	k.sumSegments(dst, x, k.ofPairs(a.Lengths.Host, a.B, 1), a.S)
 }
 
-// FiltrateGrad composes that kernel.
 func (k pairs) FiltrateGrad(a device.Filtrate) {
 	defer k.Give(k.Use())
 	f := k.filtration(&a)
@@ -202,16 +194,13 @@ func (k pairs) FiltrateGrad(a device.Filtrate) {
 	k.gather(d, dw, 1, f.from)
 	k.gather(w, weights, 1, f.from)
 
-	per, each := k.Floats(n), k.Floats(f.n)
+	per, pairs := k.Floats(n), alongSegments(f.pairs, 1)
 	k.gates(h, &f, &a)
-	device.Do(k, device.Multiply{Dst: each, A: d, B: w})
-	k.sumSegments(per, each, f.pairs, 1)
-	k.spreadSegments(each, per, f.pairs, 1)
-	k.combine(d, d, each, 1, -1)
+	dotAlong(k.Device, per, d, w, pairs)
+	k.combine(d, d, spread(k.Device, per, pairs), 1, -1)
 	k.sumSegments(per, h, f.pairs, 1)
 	k.apply(device.Reciprocal, smallest, per, per)
-	k.spreadSegments(each, per, f.pairs, 1)
-	device.Do(k, device.Multiply{Dst: d, A: d, B: each})
+	timesEach(k.Device, d, d, per, pairs)
 	device.DoGrad(k, device.Activate{F: device.Sigmoid, DX: d, Y: h, DY: d})
 
 	dGamma, dBeta := k.Floats(len(a.Lengths.Host)), k.Floats(len(a.Lengths.Host))
@@ -226,17 +215,13 @@ func (k pairs) FiltrateGrad(a device.Filtrate) {
 	k.sumRows(a.DBeta, dBeta, 1, dBeta.N)
 }
 
-// gates computes h = σ(BN(z)) from the statistics that are kept.
+// gates computes h = σ(BN(z)) from the stored statistics.
 func (k pairs) gates(h device.View, f *filtration, a *device.Filtrate) {
 	defer k.Give(k.Use())
-	x := k.Floats(f.n)
-	k.spreadSegments(x, a.Mean, f.captions, 1)
-	k.combine(h, f.z, x, 1, -1)
-	k.spreadSegments(x, a.InvStd, f.captions, 1)
-	device.Do(k, device.Multiply{Dst: h, A: h, B: x})
-	k.spreadRows(x, a.Gamma, 1, f.n)
-	device.Do(k, device.Multiply{Dst: h, A: h, B: x})
-	k.spreadRows(x, a.Beta, 1, f.n)
-	k.combine(h, h, x, 1, 1)
+	captions, all := alongSegments(f.captions, 1), alongRows(1, f.n)
+	k.combine(h, f.z, spread(k.Device, a.Mean, captions), 1, -1)
+	timesEach(k.Device, h, h, a.InvStd, captions)
+	timesEach(k.Device, h, h, a.Gamma, all)
+	k.combine(h, h, spread(k.Device, a.Beta, all), 1, 1)
 	device.Do(k, device.Activate{F: device.Sigmoid, Y: h, X: h})
 }

@@ -20,7 +20,7 @@ func (s step) of(v device.View, width int) device.View {
 	return v.Slice(s.start*width, (s.start+s.n)*width)
 }
 
-// GRU composes that kernel: the part of the words is one product, each step is a cell.
+// GRU computes the part of the words as one product; each step is a cell.
 func (k recurrent) GRU(a device.GRU) {
 	defer k.Give(k.Use())
 	p, h := a.Lengths.Packing(), a.H
@@ -43,7 +43,7 @@ func (k recurrent) GRU(a device.GRU) {
 	}
 }
 
-// GRUGrad composes that kernel: back through time, then the weights from the gradients of all gates.
+// GRUGrad goes back through time, and then computes the gradients of the weights from those of all gates.
 func (k recurrent) GRUGrad(a device.GRU) {
 	defer k.Give(k.Use())
 	p, h := a.Lengths.Packing(), a.H
@@ -60,21 +60,21 @@ func (k recurrent) GRUGrad(a device.GRU) {
 			c.DY = s.of(a.DY, h)
 		}
 		device.DoGrad(k, c)
-		device.Do(k, device.Gemm{M: s.n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: behind(c.Gates, h), LDA: 4 * h, B: a.WHH,
+		device.Do(k, device.Gemm{M: s.n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: after(c.Gates, h), LDA: 4 * h, B: a.WHH,
 			C: c.Carry, Even: true})
 	}
 	k.weights(&a, p.Rows())
 }
 
-// behind is v without its first n elements.
-func behind(v device.View, n int) device.View { return v.Slice(n, v.N) }
+// after is v without its first n elements.
+func after(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
 // weights computes DX and the gradients of the weights from the gradients of the gates: n, r, z, hn in every row.
 func (k recurrent) weights(a *device.GRU, n int) {
 	defer k.Give(k.Use())
 	h, in := a.H, a.I
 	gates := a.Gates
-	rz := behind(gates, h)
+	rz := after(gates, h)
 	even := func(g device.Gemm) {
 		g.Alpha, g.LDA, g.Even = 1, 4*h, true
 		device.Do(k, g)
@@ -97,7 +97,7 @@ func (k recurrent) weights(a *device.GRU, n int) {
 		device.Do(k, device.Copy{Dst: a.DBIH.Slice(2*h, 3*h), Src: sums.Slice(0, h)})
 	}
 	if a.DBHH.Present() {
-		device.Do(k, device.Copy{Dst: a.DBHH, Src: behind(sums, h)})
+		device.Do(k, device.Copy{Dst: a.DBHH, Src: after(sums, h)})
 	}
 }
 
@@ -106,19 +106,17 @@ func direction(a *device.BiGRU, i int) device.GRU {
 	return device.GRU{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: i == 1, X: a.X, GRUDirection: a.Directions[i]}
 }
 
-// BiGRU composes that kernel.
 func (k recurrent) BiGRU(a device.BiGRU) {
 	defer k.Give(k.Use())
-	final, y, work := k.Floats(len(a.Lengths.Host)*a.H), a.Y, a.Work
-	for i, states := range [...]device.View{y, work} {
+	final := k.Floats(len(a.Lengths.Host) * a.H)
+	for i, states := range [...]device.View{a.Y, a.Work} {
 		g := direction(&a, i)
 		g.Y, g.Final = states, final
 		device.Do(k, g)
 	}
-	k.combine(y, y, work, 0.5, 0.5)
+	k.combine(a.Y, a.Y, a.Work, 0.5, 0.5)
 }
 
-// BiGRUGrad composes that kernel.
 func (k recurrent) BiGRUGrad(a device.BiGRU) {
 	defer k.Give(k.Use())
 	rows := a.Lengths.Packing().Rows()
@@ -133,8 +131,7 @@ func (k recurrent) BiGRUGrad(a device.BiGRU) {
 		device.DoGrad(k, g)
 	}
 	if a.DX.Present() {
-		dx := a.DX
-		k.combine(dx, dx, other, 1, 1)
+		k.combine(a.DX, a.DX, other, 1, 1)
 	}
 }
 
@@ -161,7 +158,6 @@ func (k cells) join(x device.View, n, h int, parts [4]device.View) {
 	device.Do(k, device.SwapAxes{Dst: x.Slice(0, n*4*h), X: all, A: 4, B: n, Inner: h})
 }
 
-// GRUCell composes that kernel.
 func (k cells) GRUCell(a device.GRUCell) {
 	defer k.Give(k.Use())
 	size := a.N * a.H
@@ -183,7 +179,6 @@ func (k cells) GRUCell(a device.GRUCell) {
 	k.join(a.Gates, a.N, a.H, [4]device.View{r, z, n, hidden[2]})
 }
 
-// GRUCellGrad composes that kernel.
 func (k cells) GRUCellGrad(a device.GRUCell) {
 	defer k.Give(k.Use())
 	size := a.N * a.H

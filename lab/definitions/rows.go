@@ -4,18 +4,12 @@ import "vsetrain/internal/compute/device"
 
 type rows struct{ *Device }
 
-// Add composes that kernel.
 func (k rows) Add(a device.Add) { k.combine(a.Dst, a.A, a.B, 1, 1) }
 
-// Scale composes that kernel.
 func (k rows) Scale(a device.Scale) {
-	defer k.Give(k.Use())
-	all := k.Floats(a.X.N)
-	k.spreadRows(all, a.Factor, 1, a.X.N)
-	device.Do(k, device.Multiply{Dst: a.Dst, A: a.X, B: all})
+	timesEach(k.Device, a.Dst, a.X, a.Factor, alongRows(1, a.X.N))
 }
 
-// BiasActivate composes that kernel.
 func (k rows) BiasActivate(a device.BiasActivate) {
 	device.DoGrad(k, device.Activate{F: a.F, DX: a.DX, X: a.X, DY: a.DY})
 	if a.DBias.Present() {
@@ -26,10 +20,9 @@ func (k rows) BiasActivate(a device.BiasActivate) {
 	}
 }
 
-// ColumnSum composes that kernel.
 func (k rows) ColumnSum(a device.ColumnSum) { k.sumAll(a.Dst, a.X, a.Rows, a.Columns) }
 
-// nothing is a number so small that the reciprocal of a norm below it is taken for 0: the L2Norm of eps 0.
+// nothing is the bound below which the reciprocal of a norm is 0: the L2Norm with eps 0.
 const nothing = 1e-30
 
 // along is the axis of a norm: rows, or segments of N rows of Inner columns.
@@ -40,49 +33,39 @@ func (k rows) along(a device.L2Norm) along {
 	return alongSegments(k.Each(a.Outer, a.N), a.Inner)
 }
 
-// L2Norm composes that kernel.
 func (k rows) L2Norm(a device.L2Norm) {
 	defer k.Give(k.Use())
-	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
-	l, x, y, norm := k.along(a), a.X, a.Y, a.Norm
+	l := k.along(a)
 	if a.Eps > 0 {
-		k.unit(y, x, norm, a.Eps, l)
+		k.unit(a.Y, a.X, a.Norm, a.Eps, l)
 		return
 	}
-	each, all := k.Floats(results), k.Floats(n)
-	k.norms(norm, x, l)
-	k.apply(device.Inverse, nothing, each, norm)
-	device.DoGrad(k, l.args(all, each))
-	device.Do(k, device.Multiply{Dst: y, A: x, B: all})
+	each := k.Floats(l.results())
+	k.norms(a.Norm, a.X, l)
+	k.apply(device.Inverse, nothing, each, a.Norm)
+	timesEach(k.Device, a.Y, a.X, each, l)
 }
 
-// L2NormGrad composes that kernel.
 func (k rows) L2NormGrad(a device.L2Norm) {
 	defer k.Give(k.Use())
-	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
-	l, x, norm, dy, dx := k.along(a), a.X, a.Norm, a.DY, a.DX
+	l := k.along(a)
 	if a.Eps > 0 {
-		k.unitGrad(dx, x, norm, dy, a.Eps, l)
+		k.unitGrad(a.DX, a.X, a.Norm, a.DY, a.Eps, l)
 		return
 	}
-	inverse, each, all, y := k.Floats(results), k.Floats(results), k.Floats(n), k.Floats(n)
-	k.apply(device.Inverse, nothing, inverse, norm)
-	device.Do(k, device.Multiply{Dst: each, A: norm, B: inverse}) // 1, and 0 for a zero vector
+	inverse, each, y := k.Floats(l.results()), k.Floats(l.results()), k.Floats(a.X.N)
+	k.apply(device.Inverse, nothing, inverse, a.Norm)
+	device.Do(k, device.Multiply{Dst: each, A: a.Norm, B: inverse}) // 1, and 0 for a zero vector
 	device.Do(k, device.Multiply{Dst: inverse, A: inverse, B: each})
-	device.DoGrad(k, l.args(all, inverse))
-	device.Do(k, device.Multiply{Dst: y, A: x, B: all})
-	device.Do(k, device.Multiply{Dst: all, A: y, B: dy})
-	device.Do(k, l.args(all, each))
-	device.DoGrad(k, l.args(all, each))
-	device.Do(k, device.Multiply{Dst: y, A: y, B: all})
-	k.combine(y, dy, y, 1, -1)
-	device.DoGrad(k, l.args(all, inverse))
-	device.Do(k, device.Multiply{Dst: dx, A: y, B: all})
+	timesEach(k.Device, y, a.X, inverse, l)
+	dotAlong(k.Device, each, y, a.DY, l)
+	timesEach(k.Device, y, y, each, l)
+	k.combine(y, a.DY, y, 1, -1)
+	timesEach(k.Device, a.DX, y, inverse, l)
 }
 
 type layouts struct{ *Device }
 
-// SwapAxes composes that kernel.
 func (k layouts) SwapAxes(a device.SwapAxes) {
 	defer k.Give(k.Use())
 	from := k.Numbers(a.A * a.B)
@@ -103,7 +86,6 @@ func (k orders) above(x device.View, a device.OrderScores, i int) {
 	device.Do(k, device.Activate{F: device.ReLU, Y: x, X: x})
 }
 
-// OrderScores composes that kernel.
 func (k orders) OrderScores(a device.OrderScores) {
 	defer k.Give(k.Use())
 	x := k.Floats(a.C * a.D)
@@ -115,7 +97,6 @@ func (k orders) OrderScores(a device.OrderScores) {
 	}
 }
 
-// OrderScoresGrad composes that kernel.
 func (k orders) OrderScoresGrad(a device.OrderScores) {
 	defer k.Give(k.Use())
 	x, dx, norm, dnorm := k.Floats(a.C*a.D), k.Floats(a.C*a.D), k.Floats(a.C), k.Floats(a.C)
@@ -129,8 +110,7 @@ func (k orders) OrderScoresGrad(a device.OrderScores) {
 		device.Do(k, device.Fill{Dst: dx})
 		k.normsGrad(dx, x, norm, dnorm, alongRows(a.C, a.D))
 		if a.DCaptions.Present() {
-			dc := a.DCaptions
-			k.combine(dc, dc, dx, 1, 1)
+			k.combine(a.DCaptions, a.DCaptions, dx, 1, 1)
 		}
 		if a.DImages.Present() {
 			di := a.DImages.Slice(i*a.D, (i+1)*a.D)
@@ -142,20 +122,18 @@ func (k orders) OrderScoresGrad(a device.OrderScores) {
 
 type factoring struct{ *Device }
 
-// product makes the gradient that is given as factors.
+// product computes the gradient that is given as factors.
 func (k factoring) product(f device.Factored) device.View {
 	g := k.Floats(f.O * f.I)
 	device.Do(k, device.Gemm{TransA: true, M: f.O, N: f.I, K: f.N, Alpha: 1, A: f.DY, B: f.X, C: g})
 	return g
 }
 
-// SumSquaresFactored composes that kernel.
 func (k factoring) SumSquaresFactored(a device.SumSquaresFactored) {
 	defer k.Give(k.Use())
 	device.Do(k, device.SumSquares{Sum: a.Sum, X: k.product(a.Factored)})
 }
 
-// AdamFactored composes that kernel.
 func (k factoring) AdamFactored(a device.AdamFactored) {
 	defer k.Give(k.Use())
 	a.G = k.product(a.Factored)

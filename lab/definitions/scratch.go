@@ -20,13 +20,13 @@ type Mark struct {
 	layouts                        int
 }
 
-// Use is called at the beginning of a kernel, Give at its end.
+// Use begins the use of scratch memory by a kernel. Give ends it: defer d.Give(d.Use()).
 func (d *Device) Use() Mark {
 	s := &d.scratch
 	return Mark{d.Device.Use(), s.ints.Place, s.numbers.Place, s.doubles.Place, s.layoutAt}
 }
 
-// Give is described at Use.
+// Give ends a Use.
 func (d *Device) Give(m Mark) {
 	s := &d.scratch
 	s.ints.Place, s.numbers.Place, s.doubles.Place, s.layoutAt = m.ints, m.numbers, m.doubles, m.layouts
@@ -48,7 +48,7 @@ func (d *Device) Filled(n int, value float64) device.View {
 	return v
 }
 
-// Host returns n float64 of the host.
+// Host returns n float64 values on the host.
 func (d *Device) Host(n int) []float64 {
 	c, lo, _ := d.scratch.doubles.Take(n, makeSlice[float64])
 	return c[lo : lo+n : lo+n]
@@ -63,7 +63,7 @@ func (d *Device) Upload(x []float64) device.View {
 	return v
 }
 
-// Numbers returns n integers, to be set in Host and then sent.
+// Numbers returns n integers. The caller sets them in Host and then calls Send.
 func (d *Device) Numbers(n int) device.Ints {
 	s := &d.scratch
 	c, lo, err := s.ints.Take(n, d.growInts)
@@ -86,7 +86,7 @@ func (d *Device) Send(x device.Ints) device.Ints {
 	return x
 }
 
-// Each returns n times the same number.
+// Each returns a number n times.
 func (d *Device) Each(n, number int) device.Ints {
 	x := d.Numbers(n)
 	for i := range x.Host {

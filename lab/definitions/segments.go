@@ -13,14 +13,12 @@ func (d *Device) shares(counts []int32) device.View {
 	return d.Upload(h)
 }
 
-// SegmentMeans composes that kernel.
 func (k segments) SegmentMeans(a device.SegmentMeans) {
 	defer k.Give(k.Use())
 	k.sumSegments(a.Means, a.Rows, a.Counts, a.D)
 	k.timesRows(a.Means, a.Means, k.shares(a.Counts.Host), len(a.Counts.Host), a.D)
 }
 
-// SegmentMeansGrad composes that kernel.
 func (k segments) SegmentMeansGrad(a device.SegmentMeans) {
 	defer k.Give(k.Use())
 	b := len(a.Counts.Host)
@@ -29,7 +27,6 @@ func (k segments) SegmentMeansGrad(a device.SegmentMeans) {
 	k.spreadSegments(a.Rows, share, a.Counts, a.D)
 }
 
-// GatedPool composes that kernel.
 func (k segments) GatedPool(a device.GatedPool) {
 	defer k.Give(k.Use())
 	t, d := device.Total(a.Counts.Host), a.D
@@ -42,7 +39,6 @@ func (k segments) GatedPool(a device.GatedPool) {
 	k.sumSegments(a.Out, x, a.Counts, d)
 }
 
-// GatedPoolGrad composes that kernel.
 func (k segments) GatedPoolGrad(a device.GatedPool) {
 	defer k.Give(k.Use())
 	t, d, weights := device.Total(a.Counts.Host), a.D, a.Weights
@@ -82,7 +78,6 @@ func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
 	return d.Send(from)
 }
 
-// UnpackWords composes that kernel.
 func (k segments) UnpackWords(a device.UnpackWords) {
 	defer k.Give(k.Use())
 	k.gather(a.Dst, a.Src, a.D, k.packedRows(a.Lengths, a.Back))

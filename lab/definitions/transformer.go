@@ -22,7 +22,6 @@ func (k transformer) rows(a *device.Embed) (words, places device.Ints) {
 	return k.Send(words), k.Send(places)
 }
 
-// Embed composes that kernel.
 func (k transformer) Embed(a device.Embed) {
 	defer k.Give(k.Use())
 	words, places := k.rows(&a)
@@ -35,21 +34,18 @@ func (k transformer) Embed(a device.Embed) {
 	k.combine(out, out, x, 1, 1)
 }
 
-// EmbedGrad composes that kernel.
 func (k transformer) EmbedGrad(a device.Embed) {
 	defer k.Give(k.Use())
 	words, places := k.rows(&a)
-	n := len(words.Host)
-	d := a.Out
 	if a.Word.Present() {
-		k.scatter(a.Word, d, a.D, words)
+		k.scatter(a.Word, a.Out, a.D, words)
 	}
 	if a.Position.Present() {
-		k.scatter(a.Position, d, a.D, places)
+		k.scatter(a.Position, a.Out, a.D, places)
 	}
 	if a.Type.Present() {
 		device.Do(k, device.Fill{Dst: a.Type.Slice(0, a.K*a.D)})
-		k.sumAll(a.Type.Slice(0, a.D), d, n, a.D)
+		k.sumAll(a.Type.Slice(0, a.D), a.Out, len(words.Host), a.D)
 	}
 }
 
@@ -62,16 +58,14 @@ func (k transformer) normal(y, s device.View, a *device.LayerNorm) {
 	k.timesRows(y, y, a.InvStd, a.N, a.D)
 }
 
-// LayerNorm composes that kernel.
 func (k transformer) LayerNorm(a device.LayerNorm) {
 	defer k.Give(k.Use())
 	n := a.N * a.D
-	s, y, mean, inv := a.X, a.Y, a.Mean, a.InvStd
+	s, mean, inv := a.X, a.Mean, a.InvStd
 	if a.Branch.Present() {
-		sum := a.Sum
-		k.dropout(sum, a.Branch, a.Drop, a.D)
-		k.combine(sum, sum, s, 1, 1)
-		s = sum
+		k.dropout(a.Sum, a.Branch, a.Drop, a.D)
+		k.combine(a.Sum, a.Sum, s, 1, 1)
+		s = a.Sum
 	}
 	x, all := k.Floats(n), k.Floats(n)
 	k.sumRows(mean, s, a.N, a.D)
@@ -87,10 +81,10 @@ func (k transformer) LayerNorm(a device.LayerNorm) {
 	k.repeat(all, a.Weight, a.N, a.D)
 	device.Do(k, device.Multiply{Dst: x, A: x, B: all})
 	k.repeat(all, a.Bias, a.N, a.D)
-	k.combine(y, x, all, 1, 1)
+	k.combine(a.Y, x, all, 1, 1)
 }
 
-// LayerNormGrad composes that kernel: with x̂ the normal rows and g = Weight∘dy,
+// LayerNormGrad: with x̂ the normal rows and g = Weight∘dy,
 // dx = InvStd·(g - mean g - x̂·mean(g∘x̂)).
 func (k transformer) LayerNormGrad(a device.LayerNorm) {
 	defer k.Give(k.Use())
@@ -125,7 +119,7 @@ func (k transformer) LayerNormGrad(a device.LayerNorm) {
 	}
 }
 
-// unattended is what is added to the scores of words that are not attended to: far below all scores.
+// unattended is added to the scores of words that are not attended to: far below all scores.
 const unattended = -1e9
 
 // selfAttention is the work on one caption of n rows: probabilities [Heads, n, n].
@@ -184,7 +178,6 @@ func (k transformer) probabilities(p device.View, a *device.SelfAttention, c *se
 	k.softmax(p, p, 1, alongRows(a.Heads*n, n))
 }
 
-// SelfAttention composes that kernel.
 func (k transformer) SelfAttention(a device.SelfAttention) {
 	defer k.Give(k.Use())
 	k.captions(&a, func(c selfAttention) {
@@ -197,7 +190,6 @@ func (k transformer) SelfAttention(a device.SelfAttention) {
 	})
 }
 
-// SelfAttentionGrad composes that kernel.
 func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 	defer k.Give(k.Use())
 	k.captions(&a, func(c selfAttention) {
@@ -219,8 +211,7 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 			StrideC: d})
 	})
 	if rows := device.Total(a.Lengths.Host); a.DBias.Present() {
-		ones := k.Floats(rows)
-		device.Do(k, device.Fill{Dst: ones, Value: 1})
+		ones := k.Filled(rows, 1)
 		for i, x := range []device.View{a.DQuery, a.DKey, a.DValue} {
 			device.Do(k, device.Gemm{M: 1, N: a.D, K: rows, Alpha: 1, A: ones, B: x, LDB: a.LD,
 				C: a.DBias.Slice(i*a.D, (i+1)*a.D), Exact: true})

@@ -1,18 +1,16 @@
-// Package devicetest is the conformance suite of device.Device: a new device has to pass Run and Identical, and
-// nothing else.
+// Package devicetest is the conformance suite of device.Device: a new device has to pass Run and Identical.
 //
-// The definition of a kernel is its composed form over the reference device, in float64. Every kernel is compared with
-// that, on random data over many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors.
-// Around every view lies NaN that must neither leak in nor change. A repeated call must not allocate. Where the device
-// is the reference device itself there is nothing to compare: its gradients are compared with finite differences, and
-// the golden tests of losses, recurrences and the optimiser say whether the definitions are the same as in the
-// reference implementations.
+// Every kernel is compared with its definition, the composed form over the reference device in float64, on random data
+// over many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors. NaN around every view
+// must neither leak in nor change. A repeated call must not allocate. The gradients of the reference device itself are
+// compared with finite differences; golden tests of losses, recurrences and the optimiser compare the definitions with
+// the reference implementations.
 //
 // A test states a kernel with its sizes and inputs, and how far results may be off (check, back, transpose). The
 // harness makes the rest: results, gradients of results, the reference.
 //
-// The suite is run by tests and by the program on the user's own machine (Measure, for vsetrain selftest), so it knows
-// tests by an interface only.
+// Tests run the suite, and so does vsetrain selftest on the user's machine (Measure). So the suite uses an interface
+// instead of *testing.T.
 package devicetest
 
 import (
@@ -22,7 +20,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// T is what the suite needs of a test, Runner what it needs to begin a test within one; *testing.T has both.
+// T is what the suite needs of a test. *testing.T implements it, and Runner.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -40,7 +38,7 @@ type Runner[S T] interface {
 type family struct {
 	name string
 	test func(h *harness)
-	// rounds: it computes otherwise in a reduced precision, since it has products or writes what products read.
+	// rounds: its results depend on the precision, because it has products or writes their operands.
 	rounds bool
 }
 
@@ -98,25 +96,20 @@ var suite = []family{ // a new family is a line here
 	{mistakes, testMistakes, false},
 }
 
-// Run tests every kernel of the devices that newDevice returns.
-func Run[S Runner[S]](t S, newDevice func(t S) device.Device) {
-	families(t, newDevice, false, func(string) bool { return true })
+// Run tests the named kernel families, or all if there are no names, of the devices that newDevice returns.
+func Run[S Runner[S]](t S, newDevice func(t S) device.Device, names ...string) {
+	families(t, newDevice, false, names)
 }
 
-// RunOnly is Run for the named kernel families: for variants of a device that differ in nothing else.
-func RunOnly[S Runner[S]](t S, newDevice func(t S) device.Device, names ...string) {
-	families(t, newDevice, false, func(name string) bool { return slices.Contains(names, name) })
-}
-
-// RunPlain is RunOnly for a device that sums float32 values in float32 alone. Where terms nearly cancel, the result may
-// be off by what their sum is.
+// RunPlain is Run for a device that sums float32 values in float32 alone. If terms nearly cancel, a result may have the
+// rounding errors of their sum.
 func RunPlain[S Runner[S]](t S, newDevice func(t S) device.Device, names ...string) {
-	families(t, newDevice, true, func(name string) bool { return slices.Contains(names, name) })
+	families(t, newDevice, true, names)
 }
 
-func families[S Runner[S]](t S, newDevice func(t S) device.Device, plain bool, chosen func(name string) bool) {
+func families[S Runner[S]](t S, newDevice func(t S) device.Device, plain bool, names []string) {
 	for _, s := range suite {
-		if !chosen(s.name) {
+		if len(names) > 0 && !slices.Contains(names, s.name) {
 			continue
 		}
 		t.Run(s.name, func(t S) {
@@ -130,8 +123,8 @@ func families[S Runner[S]](t S, newDevice func(t S) device.Device, plain bool, c
 	}
 }
 
-// Identical fails unless all devices compute the same bits for every kernel of the named families: devices that
-// differ in their number of threads, for example.
+// Identical fails unless all devices compute the same bits for every kernel of the named families, such as devices with
+// different numbers of threads.
 func Identical[S Runner[S]](t S, names []string, devices ...device.Device) {
 	for _, s := range suite {
 		if !slices.Contains(names, s.name) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/philox"
@@ -11,12 +12,12 @@ import (
 	"vsetrain/lab/reference"
 )
 
-// harness feeds one device and watches its memory. Every view lies in a larger buffer between guards filled with NaN
-// (or a strange integer); after each kernel the guards and all inputs must be what they were.
+// harness feeds one device and checks its memory. Every view is in a larger buffer between guards of NaN (or a strange
+// integer). A kernel must not change guards or inputs.
 type harness struct {
 	t        T
-	d        device.Device // with what it lacks by definition
-	ref      device.Device // the definition of all kernels: composed of the primitives, in float64
+	d        device.Device // with definitions of kernels that it lacks
+	ref      device.Device // the definitions of all kernels in float64
 	rng      *philox.Stream
 	tol      tolerances
 	regions  []*region
@@ -25,9 +26,9 @@ type harness struct {
 	guard    int                               // elements before a view: unaligned or aligned
 	rounds   float64                           // > 0: the device may round the operands of products, at this cost
 	short    bool                              // transcript only: no references, no allocation count
-	blind    bool                              // the device computes nothing: no mistakes either
+	blind    bool                              // the device computes nothing: report no mistakes
 	without  func(pair int) bool               // where set, pairs of an image and a caption without gradient
-	watch    func(difference, allowed float64) // of every comparison; in place of allocation counts
+	watch    func(difference, allowed float64) // of every comparison; replaces allocation counts
 	// plainSums: the device sums float32 values in float32 alone.
 	plainSums bool
 	// definition: the device is the reference itself, whose gradients are compared with finite differences.
@@ -56,7 +57,7 @@ type region struct {
 
 const (
 	unaligned  = 5  // elements before a view: odd, so that its address is a multiple of one element alone
-	aligned    = 16 // a view as laid out as in a training, whose addresses are multiples of 16 bytes and more
+	aligned    = 16 // as in a training: addresses are multiples of 16 bytes and more
 	guardAfter = 19
 	guardInt   = int32(-77_777)
 )
@@ -119,17 +120,8 @@ func (h *harness) normal(n int, sd float64) []float64 {
 	return h.hold(x)
 }
 
-func (h *harness) alloc(t device.DType, n int) device.Buffer {
-	b, err := h.d.Alloc(t, n)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return b
-}
-
-// mirror is memory of the reference.
-func (h *harness) mirror(t device.DType, n int) device.Buffer {
-	b, err := h.ref.Alloc(t, n)
+func (h *harness) alloc(d device.Device, t device.DType, n int) device.Buffer {
+	b, err := d.Alloc(t, n)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -138,8 +130,8 @@ func (h *harness) mirror(t device.DType, n int) device.Buffer {
 
 func (h *harness) place(x []float64, output bool) device.View {
 	n := h.guard + len(x) + guardAfter
-	held := h.hold(append([]float64(nil), x...))
-	r := &region{buf: h.alloc(device.Float, n), mirror: h.mirror(device.Float, n), given: held, floats: held,
+	held := h.hold(slices.Clone(x))
+	r := &region{buf: h.alloc(h.d, device.Float, n), mirror: h.alloc(h.ref, device.Float, n), given: held, floats: held,
 		output: output}
 	for d, b := range map[device.Device]device.Buffer{h.d: r.buf, h.ref: r.mirror} {
 		device.Do(d, device.Fill{Dst: device.ViewOf(b), Value: math.NaN()})
@@ -157,15 +149,9 @@ func (h *harness) in(x []float64) device.View { return h.place(x, false) }
 func (h *harness) inout(x []float64) device.View { return h.place(x, true) }
 
 // out places a view of n NaN that the kernel writes.
-func (h *harness) out(n int) device.View {
-	x := make([]float64, n)
-	for i := range x {
-		x[i] = math.NaN()
-	}
-	return h.place(x, true)
-}
+func (h *harness) out(n int) device.View { return h.place(nans(n), true) }
 
-// make gives a kernel what it needs and the arguments do not give: by room, memory of the sizes that they declare.
+// make gives a kernel the required views that are absent, of the declared sizes: room makes them.
 func (h *harness) make(a device.Kernel, room func(o device.Operand) device.View) {
 	a.Views(&device.Checker{Device: "devicetest", Visit: func(o device.Operand) device.View {
 		if o.View.Present() || o.Rule == device.Optional {
@@ -192,17 +178,13 @@ type differentiable interface {
 }
 
 func (h *harness) placeInts(x []int32, output bool) device.View {
-	b := h.alloc(device.Int32, h.guard+len(x)+guardAfter)
-	all := make([]int32, b.Len())
-	for i := range all {
-		all[i] = guardInt
-	}
+	all := repeat(h.guard+len(x)+guardAfter, guardInt)
 	copy(all[h.guard:], x)
-	m := h.mirror(device.Int32, len(all))
+	b, m := h.alloc(h.d, device.Int32, len(all)), h.alloc(h.ref, device.Int32, len(all))
 	h.d.UploadInts(device.ViewOf(b), all)
 	h.ref.UploadInts(device.ViewOf(m), all)
 	v := device.ViewOf(b).Slice(h.guard, h.guard+len(x))
-	h.regions = append(h.regions, &region{buf: b, mirror: m, view: v, ints: append([]int32(nil), x...), output: output})
+	h.regions = append(h.regions, &region{buf: b, mirror: m, view: v, ints: slices.Clone(x), output: output})
 	return v
 }
 
@@ -210,13 +192,7 @@ func (h *harness) inInts(x []int32) device.Ints {
 	return device.Ints{View: h.placeInts(x, false), Host: x, Layout: &device.Layout{}}
 }
 
-func (h *harness) outInts(n int) device.View {
-	x := make([]int32, n)
-	for i := range x {
-		x[i] = guardInt
-	}
-	return h.placeInts(x, true)
-}
+func (h *harness) outInts(n int) device.View { return h.placeInts(repeat(n, guardInt), true) }
 
 func (h *harness) read(v device.View) []float64 {
 	x := make([]float64, v.N)
@@ -230,7 +206,7 @@ func (h *harness) readInts(v device.View) []int32 {
 	return x
 }
 
-// untouched fails where a guard or an input changed.
+// untouched fails if a guard or an input changed.
 func (h *harness) untouched(what string) {
 	h.t.Helper()
 	for n, r := range h.regions {
@@ -253,7 +229,7 @@ func (h *harness) untouched(what string) {
 	}
 }
 
-// run calls a kernel, waits for it and checks that it kept to its outputs.
+// run calls a kernel, waits for it and checks that it wrote only its outputs.
 func (h *harness) run(what string, call func()) {
 	h.t.Helper()
 	call()
@@ -266,15 +242,15 @@ func (h *harness) run(what string, call func()) {
 	h.untouched(what)
 }
 
-// steady fails where a call allocates. Call it last and after run: it repeats the kernel.
+// steady fails if a call allocates. It repeats the kernel, so call it last.
 func (h *harness) steady(what string, call func()) {
 	h.t.Helper()
 	if h.short || h.watch != nil {
 		return
 	}
 	n := allocations(call)
-	// the runtime allocates when it starts a thread, a collection empties pools; a kernel that allocates does so every
-	// time
+	// The runtime allocates when it starts a thread, and a collection empties pools. A kernel that allocates does so
+	// every time.
 	for try := 0; n != 0 && try < 4; try++ {
 		n = allocations(call)
 	}
@@ -283,7 +259,7 @@ func (h *harness) steady(what string, call func()) {
 	}
 }
 
-// errorf reports a failure and gives up after a few: one mistake of a device shows in hundreds of cases.
+// errorf reports a failure and gives up after a few: one mistake of a device may show in hundreds of cases.
 func (h *harness) errorf(format string, args ...any) {
 	h.t.Helper()
 	if h.blind {
@@ -295,7 +271,7 @@ func (h *harness) errorf(format string, args ...any) {
 	}
 }
 
-// equal compares a result with its reference, relative to the largest magnitude expected.
+// equal compares a result with its reference, relative to the largest expected magnitude.
 func (h *harness) equal(what string, v device.View, want []float64, rel float64) {
 	h.t.Helper()
 	h.equalTo(what, v, want, rel*magnitude(want))
@@ -361,7 +337,7 @@ func allocations(call func()) uint64 {
 // magnitude is the largest finite absolute value.
 func magnitude(x []float64) (size float64) {
 	for _, v := range x {
-		if a := math.Abs(v); !math.IsInf(v, 0) && a > size {
+		if a := math.Abs(v); !math.IsInf(v, 0) && a > size { // not of NaN
 			size = a
 		}
 	}

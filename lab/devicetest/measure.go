@@ -8,19 +8,18 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Measured is how a device did in a kernel family.
+// Measured is the result of a kernel family.
 type Measured struct {
 	Comparisons int
-	// Difference is the largest difference from the reference of the comparison that came closest to its bound, Allowed
-	// that bound.
+	// Difference is the largest difference from the reference in the comparison that came closest to its bound, and
+	// Allowed is that bound.
 	Difference, Allowed float64
 	Failures            []string
 }
 
-// Families lists the kernel families in the order of the suite. Mistakes, which checks that wrong arguments panic, is
-// for tests. The last is Together.
-func Families() []string {
-	var names []string
+// Families returns the names of the kernel families in the order of the suite, and Together as the last one. Mistakes,
+// which checks that wrong arguments panic, is only for tests.
+func Families() (names []string) {
 	for _, s := range suite {
 		if s.name != mistakes {
 			names = append(names, s.name)
@@ -31,37 +30,37 @@ func Families() []string {
 
 const mistakes = "Mistakes"
 
-// Rounds reports whether a family computes otherwise in a reduced precision.
+// Rounds reports whether the results of a family depend on the precision.
 func Rounds(name string) bool {
 	return slices.ContainsFunc(suite, func(f family) bool { return f.name == name && f.rounds })
 }
 
-// The tolerance of Measure for products whose operands the device may round, or not, as it likes for each size:
-// relative to the largest element.
+// Tolerances of Measure for products whose operands the device may round, relative to the largest element.
 const (
 	RoundsTF32 = 4e-3
 	RoundsBF16 = 2e-2
 )
 
-// Measure runs a family on a device and never panics: with views at odd addresses, and again with views as a training
-// has them, for which a GPU has other kernels. rounds is the tolerance of products that are not Exact, 0 for the
-// tolerance of the device's arithmetic. After a failure the device may not be usable.
+// Measure runs a family on a device and never panics: with views at odd addresses, and again aligned as in a training,
+// for which a GPU has other kernels. rounds is the tolerance of products that are not Exact, 0 for the tolerance of the
+// device's arithmetic. After a failure the device may be unusable.
 func Measure(d device.Device, family string, rounds float64) Measured {
 	return measure(d, family, rounds, false)
 }
-
-// Touch calls the kernels of a family on a device that computes nothing, and compares nothing: it shows which kernels
-// the family calls.
-func Touch(d device.Device, family string) { measure(d, family, 0, true) }
 
 // MeasureTogether is Measure of the family Together, on the devices of the ranks of a job.
 func MeasureTogether(job []*World, devices []device.Device, rounds float64) Measured {
 	return measureTogether(job, devices, rounds, false)
 }
 
-// TouchTogether is Touch of the family Together.
-func TouchTogether(job []*World, devices []device.Device) Measured {
-	return measureTogether(job, devices, 0, true)
+// Touch calls the kernels of a family on a device that computes nothing, or on the devices of a job, and compares
+// nothing: it shows which kernels the family calls.
+func Touch(job []*World, devices []device.Device, family string) {
+	if job != nil {
+		measureTogether(job, devices, 0, true)
+	} else {
+		measure(devices[0], family, 0, true)
+	}
 }
 
 func measureTogether(job []*World, devices []device.Device, rounds float64, blind bool) (m Measured) {
@@ -79,7 +78,7 @@ func measureTogether(job []*World, devices []device.Device, rounds float64, blin
 	return m
 }
 
-// share is how much of the bound the difference takes.
+// share is the difference relative to its bound.
 func (m *Measured) share() float64 {
 	if m.Difference == 0 { // also where no difference is allowed
 		return 0
@@ -121,7 +120,7 @@ func testOf(family string) func(*harness) {
 	panic(fmt.Sprintf("no kernel family %q", family))
 }
 
-// collector is a T that keeps what is reported and ends a family by a panic with given.
+// collector is a T that collects failures and ends a family by a panic with given.
 type collector struct{ m *Measured }
 
 var given = new(string)
@@ -132,18 +131,14 @@ func (c *collector) Errorf(format string, args ...any) {
 	c.m.Failures = append(c.m.Failures, fmt.Sprintf(format, args...))
 }
 
-func (c *collector) Fatal(args ...any) {
-	c.m.Failures = append(c.m.Failures, fmt.Sprint(args...))
-	panic(given)
-}
+func (c *collector) Fatal(args ...any) { c.Fatalf("%s", fmt.Sprint(args...)) }
 
 func (c *collector) Fatalf(format string, args ...any) {
 	c.Errorf(format, args...)
 	panic(given)
 }
 
-// observe tells who watches how close a comparison came to its bound. Where both values are infinite or no number there
-// is nothing to measure.
+// observe reports to watch how close a comparison came to its bound. It ignores infinite values and NaN.
 func (h *harness) observe(got, want []float64, allowed float64) {
 	if h.watch == nil {
 		return

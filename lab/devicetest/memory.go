@@ -9,11 +9,11 @@ import (
 func testMemory(h *harness) {
 	d := h.d
 	for _, n := range []int{0, 1, 7, 64, 40_000, 3 << 20} {
-		b := h.alloc(device.Float, n)
+		b := h.alloc(d, device.Float, n)
 		h.equal("new memory", device.ViewOf(b), make([]float64, n), 0)
 		d.Free(b)
 	}
-	b := h.alloc(device.Int32, 9)
+	b := h.alloc(d, device.Int32, 9)
 	h.equalInts("new int memory", device.ViewOf(b), make([]int32, 9))
 	d.Free(b)
 
@@ -67,7 +67,7 @@ func testMistakes(h *harness) {
 	d := h.d
 	a, b := h.in(h.normal(6, 1)), h.in(h.normal(7, 1))
 	i := h.inInts([]int32{1, 2, 3})
-	freed := h.alloc(device.Float, 3)
+	freed := h.alloc(d, device.Float, 3)
 	d.Free(freed)
 	fetch := func(device.View) { panic("no device that fetches") }
 	if r, ok := device.As[device.Recorder](d); ok {

@@ -39,7 +39,7 @@ func testGemm(h *harness) {
 	// One operand shared by the whole batch.
 	gemm(h, device.Gemm{M: 4, N: 6, K: 5, Batch: 4, TransB: true, Alpha: 2, StrideA: -1}, false, rounds)
 	gemm(h, device.Gemm{M: 4, N: 6, K: 5, Batch: 4, Alpha: 1, StrideB: -1}, true, rounds)
-	// The products of groups of columns that lie side by side.
+	// Products of groups of columns side by side.
 	for _, m := range []int{1, 4, 50} {
 		gemm(h, device.Gemm{M: m, N: 6, K: 5, Batch: 3, Alpha: 1, LDA: 17, LDC: 20, StrideA: besideStride,
 			StrideC: besideStride, Exact: true}, false, false)
@@ -48,9 +48,9 @@ func testGemm(h *harness) {
 	}
 }
 
-const besideStride = -2 // asks for operands side by side in the rows of one matrix
+const besideStride = -2 // requests operands side by side in the rows of one matrix
 
-// gemm runs one product; gaps between rows and items hold NaN. A stride of -1 asks for a shared operand.
+// gemm runs one product; gaps between rows and items hold NaN. A stride of -1 requests a shared operand.
 func gemm(h *harness, a device.Gemm, bias, rounds bool) {
 	what := fmt.Sprintf("Gemm %dx%dx%d transA=%v transB=%v ld=%d,%d,%d batch=%d bias=%v exact=%v alpha=%v beta=%v",
 		a.M, a.N, a.K, a.TransA, a.TransB, a.LDA, a.LDB, a.LDC, a.Batch, bias, a.Exact, a.Alpha, a.Beta)

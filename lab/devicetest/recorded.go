@@ -8,8 +8,8 @@ import (
 	float16 "vsetrain/internal/files/half"
 )
 
-// testRecorded compares what recorded steps need: the guard of an update, and on devices that record inputs and results
-// that travel together and GRUs whose lengths the host knows a bound of.
+// testRecorded tests what recorded steps need: the guard of an update, and on devices that record also fetches and GRUs
+// with bounded lengths.
 func testRecorded(h *harness) {
 	guards(h)
 	d, ok := device.As[device.Recorder](h.d)
@@ -22,7 +22,7 @@ func testRecorded(h *harness) {
 	}
 }
 
-// nothing is the result of a family that a device leaves to others.
+// nothing is the result of a family that a device does not have.
 func (h *harness) nothing() {
 	if h.record != nil {
 		*h.record = append(*h.record, 0)
@@ -31,9 +31,10 @@ func (h *harness) nothing() {
 
 func guards(h *harness) {
 	inf, nan := math.Inf(1), math.NaN()
-	for _, c := range [][]float64{{2, 1, 3}, {nan, 1, 3}, {inf, 1, 3}, {2, nan, 3}, {2, 1, -inf}, {2, 1}} {
-		a := device.Guard{Coefficient: h.inout([]float64{0.5}), Norm: h.in(c[:1]), Losses: make([]device.View, 2)}
-		for i, v := range c[1:] {
+	for _, c := range [][]float64{{0.5, 2, -1, 3}, {0.5, nan, 1, 3}, {0.5, inf, 1, 3}, {0.5, 2, nan, 3},
+		{0.5, 2, inf, 3}, {0.5, 2, 1, -inf}, {0.5, 2, 1}, {nan, 2, 1, 3}} {
+		a := device.Guard{Coefficient: h.inout(c[:1]), Norm: h.in(c[1:2]), Losses: make([]device.View, 2)}
+		for i, v := range c[2:] {
 			a.Losses[i] = h.in([]float64{v})
 		}
 		h.check("Guard", &a, nil)
@@ -62,13 +63,13 @@ func fetches(h *harness, d device.Recorder) {
 	h.release()
 }
 
-// boundedGRU runs both directions on captions shorter than what the host knows of them: after the words is 0.
+// boundedGRU runs both directions on captions that are shorter than the host knows. Rows after the words are 0.
 func boundedGRU(h *harness, i, n int) {
 	lengths, bound, rows := []int32{3, 2, 1}, []int32{4, 3, 3}, 10
 	_, exact := bigru(h, i, n, lengths, false)
 	a := exact
 	a.Lengths = device.Ints{View: h.placeInts(lengths, false), Host: bound, Bounded: true, Layout: &device.Layout{}}
-	a.X = h.in(append(h.read(exact.X), h.normal((rows-device.Total(lengths))*i, 1)...)) // finite values behind
+	a.X = h.in(append(h.read(exact.X), h.normal((rows-device.Total(lengths))*i, 1)...)) // finite values after the words
 	h.defined(&exact)
 	equal := func(what string, v, want device.View) {
 		h.equal(what+" of bounded lengths", v, append(h.want(want)[:device.Total(lengths)*n],
@@ -90,17 +91,21 @@ func boundedGRU(h *harness, i, n int) {
 	h.release()
 }
 
-// testResident compares what reads a data set in memory of the device, and features that are streamed. Devices that
-// keep none have nothing to compare.
+// testResident tests resident data sets and streamed features, on devices that have them.
 func testResident(h *harness) {
 	d, ok := device.As[device.Resident](h.d)
 	if !ok {
 		h.nothing()
 		return
 	}
+	defer func(guard int) { h.guard = guard }(h.guard)
 	for _, half := range []bool{false, true} {
-		for _, width := range []int{3, 8} {
-			gather(h, d, half, width)
+		for _, width := range []int{1, 3, 4, 8} {
+			for _, more := range []int{5, 8} { // values after the rows: not whole fours, and whole ones
+				for _, h.guard = range []int{unaligned, aligned} {
+					gather(h, d, half, width, more)
+				}
+			}
 		}
 		if s, ok := device.As[device.Streamer](h.d); ok {
 			stage(h, s, half)
@@ -119,7 +124,7 @@ func halves(h *harness, n int) (x []float32, wide []float64) {
 	return x, wide
 }
 
-func gather(h *harness, d device.Resident, half bool, width int) {
+func gather(h *harness, d device.Resident, half bool, width, more int) {
 	const rows = 7
 	x, wide := halves(h, rows*width)
 	table, err := d.NewTable(rows*width, half)
@@ -129,9 +134,9 @@ func gather(h *harness, d device.Resident, half bool, width int) {
 	defer d.FreeTable(table)
 	d.Store(table, 0, x)
 	index := []int32{6, 0, 3, 3}
-	at, dst := h.inInts(index).View, h.out(6*width)
+	at, dst := h.inInts(index).View, h.out(4*width+more)
 	h.run("Gather", func() { device.Do(h.d, device.Gather{Dst: dst, Table: table, Index: at, Width: width}) })
-	want := make([]float64, 6*width)
+	want := make([]float64, dst.N)
 	for k, r := range index {
 		copy(want[k*width:][:width], wide[int(r)*width:])
 	}
@@ -140,14 +145,15 @@ func gather(h *harness, d device.Resident, half bool, width int) {
 }
 
 func gatherLists(h *harness) {
-	const width = 3
-	values, starts := h.inInts([]int32{5, 6, 7, 8, 9, 4, 3}).View, h.inInts([]int32{0, 2, 6, 7}).View
-	index, dst := h.inInts([]int32{1, 2, 0}).View, h.outInts(3*width)
-	h.run("GatherLists", func() {
-		device.Do(h.d, device.GatherLists{Dst: dst, Values: values, Starts: starts, Index: index, Width: width})
-	})
-	h.equalInts("GatherLists", dst, []int32{7, 8, 9, 3, 0, 0, 5, 6, 0})
-	h.release()
+	for _, want := range [][]int32{{41, 11, 0, 21, 21}, {41, 42, 11, 0, 0, 0, 21, 22, 21, 22},
+		{41, 42, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 21, 22, 23, 0, 21, 22, 23, 0}} { // cut, or followed by zeros
+		a := device.GatherLists{Values: h.inInts([]int32{11, 21, 22, 23, 41, 42}).View, Dst: h.outInts(len(want)),
+			Starts: h.inInts([]int32{0, 1, 4, 4, 6}).View, Index: h.inInts([]int32{3, 0, 2, 1, 1}).View,
+			Width: len(want) / 5}
+		h.run("GatherLists", func() { device.Do(h.d, a) })
+		h.equalInts("GatherLists", a.Dst, want)
+		h.release()
+	}
 }
 
 func stage(h *harness, d device.Streamer, half bool) {

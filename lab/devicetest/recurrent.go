@@ -8,8 +8,7 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// gruSizes are inputs and units. Tensor cores take multiples of 32 units above 32; where views lie as in a training,
-// only these are left to test.
+// gruSizes are inputs and units. Tensor cores take multiples of 32 units above 32; aligned views test only these.
 func gruSizes(h *harness) [][2]int {
 	if h.guard == aligned {
 		return [][2]int{{9, 64}, {40, 96}}

@@ -31,7 +31,7 @@ func (b bounds) of(o operand) bound {
 	return b[""]
 }
 
-// all bounds every result by its largest magnitude.
+// all bounds every result relative to its largest magnitude.
 func all(rel float64) bounds { return bounds{"": {rel: rel}} }
 
 // usual is the floor of gradients: gradients with a smaller norm are rounding.
@@ -223,7 +223,7 @@ func (h *harness) set(r *region, x []float64) {
 	h.ref.UploadDoubles(device.View{Buf: r.mirror, Off: r.view.Off, N: r.view.N}, x)
 }
 
-// work is the name of memory that a kernel may use, and whose values nobody reads.
+// work is the name of memory that a kernel may use, and whose values are not compared.
 const work = "Work"
 
 // gradientOf names the gradient of a view: DX of X, Filter.DW of Filter.W.
@@ -239,8 +239,8 @@ func (h *harness) bothWays(what string, k differentiable, forward, back bounds, 
 	h.back(what, k, back, without...)
 }
 
-// back checks the gradient of a kernel that has been checked. The gradients of its results are drawn where they are not
-// given; all others are asked for, but for those without. Where the device is the definition itself, they are compared
+// back checks the gradient of a kernel that has been checked. Gradients of results that are not given are drawn, and
+// all other gradients are requested except those without. If the device is the definition itself, they are compared
 // with finite differences of the kernel.
 func (h *harness) back(what string, k differentiable, b bounds, without ...string) {
 	h.t.Helper()

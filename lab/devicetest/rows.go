@@ -207,7 +207,7 @@ func testOrder(h *harness) {
 	for _, s := range [][3]int{{1, 1, 1}, {2, 3, 5}, {17, 9, 33}, {5, 40, 1024}} {
 		b, c, n := s[0], s[1], s[2]
 		images, captions := h.normal(b*n, 1), h.normal(c*n, 1)
-		if b > 1 { // image 1 lies above caption 0 everywhere: score 0, no gradient
+		if b > 1 { // image 1 is above caption 0 everywhere: score 0, no gradient
 			for k := range n {
 				images[n+k] = captions[k] + 1
 			}
@@ -280,12 +280,12 @@ func testCollectives(h *harness) {
 		n, _ := shard.Values()
 		a := device.AllGather{Shard: shard, X: h.in(h.normal(n, 1))}
 		h.bothWays(fmt.Sprintf("AllGather of %v", lengths), &a, nil, all(h.tol.deriv))
-		for _, behind := range []bool{false, true} {
-			a.Async = behind
-			h.check(fmt.Sprintf("AllGather of %v, behind %v", lengths, behind), &a, nil)
-			h.check(fmt.Sprintf("ReduceScatter of %v, behind %v", lengths, behind),
-				&device.ReduceScatter{Shard: shard, Async: behind, BF16: behind, X: a.X}, nil)
-			h.check("AllReduce", &device.AllReduce{Async: behind, X: h.inout(h.normal(n, 1))}, nil)
+		for _, async := range []bool{false, true} {
+			a.Async = async
+			h.check(fmt.Sprintf("AllGather of %v, async %v", lengths, async), &a, nil)
+			h.check(fmt.Sprintf("ReduceScatter of %v, async %v", lengths, async),
+				&device.ReduceScatter{Shard: shard, Async: async, BF16: async, X: a.X}, nil)
+			h.check("AllReduce", &device.AllReduce{Async: async, X: h.inout(h.normal(n, 1))}, nil)
 		}
 		h.check("Wait", &device.Wait{}, nil)
 		h.check("Broadcast", &device.Broadcast{X: h.inout(h.normal(n, 1))}, nil)

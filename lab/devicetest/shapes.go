@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"math"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/philox"
@@ -36,14 +37,9 @@ func packed(lengths []int32) (rows [][2]int) {
 	return rows
 }
 
-func repeat(n int, v int32) (out []int32) {
-	for range n {
-		out = append(out, v)
-	}
-	return out
-}
+func repeat(n int, v int32) []int32 { return slices.Repeat([]int32{v}, n) }
 
-// captionOf returns the caption to which row j belongs; captions have more rows each than words, by the given number.
+// captionOf returns the caption to which row j belongs. A caption has a row for each word and more rows.
 func captionOf(lengths []int32, more, j int) int {
 	for c, n := range lengths {
 		if j -= int(n) + more; j < 0 {
@@ -60,18 +56,10 @@ func pick(b bool, yes, no int) int {
 	return no
 }
 
-func nans(n int) []float64 {
-	x := make([]float64, n)
-	for i := range x {
-		x[i] = math.NaN()
-	}
-	return x
-}
+func nans(n int) []float64 { return slices.Repeat([]float64{math.NaN()}, n) }
 
 // more is an input with n NaN after it, which no kernel reads.
-func (h *harness) more(x []float64, n int) device.View {
-	return h.in(append(append([]float64(nil), x...), nans(n)...))
-}
+func (h *harness) more(x []float64, n int) device.View { return h.in(slices.Concat(x, nans(n))) }
 
 // positive draws n values above least.
 func (h *harness) positive(n int, least, sd float64) []float64 {

@@ -8,7 +8,7 @@ import (
 	"vsetrain/lab/reference"
 )
 
-// Together is the family of what the ranks of a job compute together: it needs the devices of all of them
+// Together is the family of what the ranks of a job compute together. It needs the devices of all ranks
 // (MeasureTogether).
 const Together = "Together"
 
@@ -89,7 +89,7 @@ func gatheredOperand(h *harness) {
 	rank, ranks := device.RankOf(h.d)
 	w := whole(h)
 	const m, k, n = 24, 32, 40
-	for _, items := range []int{k, ranks} { // rows that are dealt in turn, and pieces that lie together
+	for _, items := range []int{k, ranks} { // rows that are dealt in turn, and pieces in the order of the ranks
 		x, y := h.hold(w.normal(m*k, 1)), h.hold(w.normal(k*n, 1))
 		if k%items != 0 {
 			continue

@@ -11,12 +11,12 @@ import (
 	products "vsetrain/internal/compute/gemm"
 )
 
-// Late is a device of one of several ranks that computes collectives which are Async as late as it may: when they are
-// joined. What uses their results before, or overwrites what they send, has other results than on a device that
-// computes them at once.
+// Late is a device of one of several ranks that computes async collectives as late as it may: when they are joined.
+// Code that uses their results earlier, or overwrites what they send, gets other results than on a device that computes
+// them at once.
 type Late struct {
 	device.Device
-	// BesideSums and BesideGathers are the kernels so far that ran while sums or gathers waited.
+	// BesideSums and BesideGathers count the kernels that ran while sums or gathers waited.
 	BesideSums, BesideGathers int
 
 	waiting []late
@@ -33,11 +33,11 @@ func (d *Late) Unwrap() device.Device { return d.Device }
 
 // Do implements device.Device.
 func (d *Late) Do(k device.Kernel) bool {
-	wait := func(behind bool, k device.Kernel, to device.View) bool {
-		if behind {
+	wait := func(async bool, k device.Kernel, to device.View) bool {
+		if async {
 			d.waiting = append(d.waiting, late{k, to})
 		}
-		return behind
+		return async
 	}
 	waits := false
 	switch a := k.(type) {
@@ -85,18 +85,17 @@ func (d *Late) Sync() error {
 	return d.Device.Sync()
 }
 
-// World is a rank of a job whose ranks are goroutines, as package ranks wants it: for tests of what ranks compute. Sums
-// are those in the order of the ranks.
+// World is a rank of a job whose ranks are goroutines, for tests (package ranks). Sums add in the order of the ranks.
 type World struct {
-	// Calls are the collectives of this rank so far, Wait left out, and Values those that they gave or took, whichever
-	// are more.
+	// Calls counts the collectives of this rank, without Wait, and Values the larger of the values that they read and
+	// wrote.
 	Calls, Values int
 
 	rank int
 	job  *job
 }
 
-// job is what ranks share: they meet, each with something, and part when all have seen it.
+// job is what ranks share: they meet, each with something, and part when all have seen everything.
 type job struct {
 	sync.Mutex
 	met     *sync.Cond
@@ -104,13 +103,13 @@ type job struct {
 	with    []any
 	there   int
 	meeting int
-	gone    bool // a rank has ended, or does something else: nobody can meet any more
+	gone    bool // a rank has ended, or does something else: no rank can meet any more
 }
 
-// Ranks runs f as that many ranks, and returns when all have ended.
+// Ranks runs f as n ranks, and returns when all have ended.
 func Ranks(n int, f func(w *World)) { together(Worlds(n), f) }
 
-// Worlds are the ranks of a job, for devices that are opened before Measure runs them.
+// Worlds returns the ranks of a job, for devices that are opened before MeasureTogether.
 func Worlds(n int) (all []*World) {
 	j := &job{what: make([]string, n), with: make([]any, n)}
 	j.met = sync.NewCond(j)
@@ -256,8 +255,8 @@ func joined[T float32 | float64](all [][]T) (y []T) {
 	return y
 }
 
-// Collectives compares the kernels with their definition: value k of all is k, and k + 1000·rank for a sum. It calls
-// all of them, whatever the first ones computed.
+// Collectives compares the collectives with their definition: value k is k, and k + 1000·rank for a sum. It calls all
+// collectives even after a mistake, and returns the first.
 func Collectives(d device.Device, shard device.Shard) (first error) {
 	all, own := shard.Values()
 	var want []float64 // of this rank
@@ -317,11 +316,11 @@ func Collectives(d device.Device, shard device.Shard) (first error) {
 				summed[i] = v
 			}
 		}
-		for _, behind := range []bool{false, true} {
+		for _, async := range []bool{false, true} {
 			device.Do(d, device.Fill{Dst: dx})
-			device.Do(d, device.ReduceScatter{Shard: shard, BF16: true, Async: behind, X: ranked, Y: dx})
+			device.Do(d, device.ReduceScatter{Shard: shard, BF16: true, Async: async, X: ranked, Y: dx})
 			device.Do(d, device.Wait{X: dx})
-			if _, sends := device.As[device.Joiner](d); sends { // which may round sums, or none
+			if _, sends := device.As[device.Joiner](d); sends { // which may round sums or not
 				x := make([]float64, own)
 				d.DownloadDoubles(x, dx)
 				if err := near(x, summed, r/256*magnitude(summed)); err != nil {
@@ -334,14 +333,14 @@ func Collectives(d device.Device, shard device.Shard) (first error) {
 	}
 	device.Do(d, device.Broadcast{Root: shard.Ranks - 1, X: ranked})
 	equal("Broadcast", ranked, count(all, 1000*(r-1)))
-	for _, behind := range []bool{false, true} {
+	for _, async := range []bool{false, true} {
 		same := view([]float64{1, float64(shard.Rank)})
 		device.Do(d, device.Fill{Dst: y})
-		device.Do(d, device.AllReduce{Async: behind, X: same})
-		device.Do(d, device.AllGather{Shard: shard, Async: behind, X: x, Y: y})
+		device.Do(d, device.AllReduce{Async: async, X: same})
+		device.Do(d, device.AllGather{Shard: shard, Async: async, X: x, Y: y})
 		device.Do(d, device.Wait{})
-		equal(fmt.Sprintf("AllReduce, behind %v", behind), same, []float64{r, r * (r - 1) / 2})
-		equal(fmt.Sprintf("AllGather, behind %v", behind), y, count(all, 0))
+		equal(fmt.Sprintf("AllReduce, async %v", async), same, []float64{r, r * (r - 1) / 2})
+		equal(fmt.Sprintf("AllGather, async %v", async), y, count(all, 0))
 	}
 	job, _ := device.As[device.Ranked](d)
 	job.Wait()

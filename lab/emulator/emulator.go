@@ -1,36 +1,35 @@
 // Package emulator builds a CUDA driver that runs on the host, for tests: a shared object with the entries of libcuda
-// and cuBLAS that vsetrain calls. It executes the same kernel sources that become PTX, compiled by g++, one fiber for
-// each CUDA thread, and finds
+// and cuBLAS that vsetrain calls. It executes the kernel sources, compiled by g++, with a fiber for each CUDA thread.
+// It reports
 //
-//   - loads and stores outside an allocation, or misaligned; memory is filled with NaN and no address is used twice
-//     before all is free;
-//   - races in device and in shared memory, and barriers that not all threads reach; threads run in several orders;
+//   - accesses outside an allocation, and misaligned ones; memory is filled with NaN, and no address is used twice
+//     before all memory is free;
+//   - races in device and shared memory, and barriers that not all threads reach; threads run in several orders;
 //   - calls from a thread without the context, wrong sizes of grids, parameters that differ from the PTX.
 //
-// What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers.
+// It does not check the PTX, speed, or the memory model of a GPU beyond barriers.
 //
 // The strict driver (Strict) computes nothing and reports what a GPU's driver refuses, at full size.
 package emulator
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"testing"
+
+	"vsetrain/lab/try"
 )
 
-// Library returns the path of the emulated driver, building it where the sources changed. It skips the test where the
+// Library returns the path of the emulated driver, which it builds if the sources changed. It skips the test if the
 // emulator cannot be built. VSETRAIN_EMULATOR names a build to use instead: a test with the tag vsecu is linked with
-// one, and there is no second in a process.
+// it, and a process has only one.
 func Library(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv("VSETRAIN_EMULATOR")
 	if path == "" {
 		return library(t, Build)
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatal(fmt.Errorf("VSETRAIN_EMULATOR: %w", err))
-	}
+	try.Get(os.Stat(path))(t)
 	return path
 }
 
@@ -40,9 +39,7 @@ func library(t testing.TB, build func() (string, error)) string {
 	if errors.Is(err, errUnavailable) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	return path
 }
 

@@ -29,14 +29,10 @@ func start(t *testing.T) *machine {
 	t.Cleanup(runtime.UnlockOSThread)
 	d := try.Get(driver.Open(path))(t)
 	m := &machine{t: t, Driver: d}
-	c, err := d.Retain(0)
-	m.must(err)
-	m.must(d.SetCurrent(c))
+	m.must(d.SetCurrent(try.Get(d.Retain(0))(t)))
 	t.Cleanup(func() { d.SetCurrent(0); d.Release(0) })
-	m.module, err = d.LoadModule(planted(t))
-	m.must(err)
-	m.stream, err = d.NewStream()
-	m.must(err)
+	m.module = try.Get(d.LoadModule(planted(t)))(t)
+	m.stream = try.Get(d.NewStream())(t)
 	t.Cleanup(func() { d.DestroyStream(m.stream) })
 	return m
 }
@@ -63,16 +59,13 @@ func (m *machine) must(err error) {
 
 func (m *machine) memory(floats int) driver.Ptr {
 	m.t.Helper()
-	p, err := m.Alloc(4 * floats)
-	m.must(err)
-	return p
+	return try.Get(m.Alloc(4 * floats))(m.t)
 }
 
 // launch runs a planted kernel and returns what launching and waiting say.
 func (m *machine) launch(name string, blocks, threads int, values ...uint64) error {
 	m.t.Helper()
-	f, err := m.Function(m.module, name)
-	m.must(err)
+	f := try.Get(m.Function(m.module, name))(m.t)
 	l := driver.Launch{Grid: [3]uint32{uint32(blocks), 1, 1}, Threads: uint32(threads)}
 	copy(l.Values[:], values)
 	if err := m.Launch(f, &l, m.stream); err != nil {
@@ -148,16 +141,14 @@ func TestFreedMemory(t *testing.T) {
 // two values for each block and a counter, all 0. It returns the values.
 func (m *machine) together(name string, blocks int) ([]float32, error) {
 	m.t.Helper()
-	f, err := m.Function(m.module, name)
-	m.must(err)
+	f := try.Get(m.Function(m.module, name))(m.t)
 	y, arrived := m.memory(2*blocks), m.memory(1)
 	defer m.Free(y)
 	defer m.Free(arrived)
 	m.must(m.Fill(y, 0, 2*blocks, m.stream))
 	m.must(m.Fill(arrived, 0, 1, m.stream))
 	m.must(m.Allow(f, 256))
-	n, err := m.Resident(f, 64, 256)
-	m.must(err)
+	n := try.Get(m.Resident(f, 64, 256))(m.t)
 	if n < 4 {
 		m.t.Fatalf("%d blocks of 64 threads at once on a multiprocessor", n)
 	}
@@ -224,10 +215,9 @@ func TestRefusalsOfBlocksAtOnce(t *testing.T) {
 	if info, err := m.Info(0); err != nil || info.Together {
 		t.Errorf("the GPU runs blocks at once: %v, %v", info.Together, err)
 	}
-	f, err := m.Function(m.module, "planted_grid")
-	m.must(err)
+	f := try.Get(m.Function(m.module, "planted_grid"))(m.t)
 	if err := m.Allow(f, 228<<10); err == nil {
-		t.Error("more shared memory than a block may have is no error")
+		t.Error("more shared memory than a block may have is accepted")
 	}
 	m.must(m.Allow(f, 255))
 	l := driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 64, Shared: 256}
@@ -346,14 +336,11 @@ func TestGraph(t *testing.T) {
 	m.must(m.BeginCapture(m.stream))
 	before := emulator.Launches(t)
 	m.must(m.Fill(p, math.Float32bits(7), 1, m.stream))
-	f, err := m.Function(m.module, "planted_two_writers")
-	m.must(err)
+	f := try.Get(m.Function(m.module, "planted_two_writers"))(m.t)
 	m.must(m.Launch(f, &driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 32,
 		Values: [driver.MaxParameters]uint64{uint64(p)}}, m.stream))
-	g, err := m.EndCapture(m.stream)
-	m.must(err)
-	x, err := m.Instantiate(g)
-	m.must(err)
+	g := try.Get(m.EndCapture(m.stream))(m.t)
+	x := try.Get(m.Instantiate(g))(m.t)
 	read := func() float32 {
 		var v float32
 		m.must(m.Download(unsafe.Pointer(&v), p, 4, m.stream))
@@ -382,13 +369,11 @@ func TestGraph(t *testing.T) {
 // stream and read by the other.
 func TestMissingEventShows(t *testing.T) {
 	m := start(t)
-	other, err := m.NewStream()
-	m.must(err)
+	other := try.Get(m.NewStream())(m.t)
 	defer m.DestroyStream(other)
 	var events [2]driver.Event
 	for i := range events {
-		events[i], err = m.NewEvent()
-		m.must(err)
+		events[i] = try.Get(m.NewEvent())(t)
 		defer m.DestroyEvent(events[i])
 	}
 	written, read := events[0], events[1]
@@ -430,8 +415,7 @@ func TestMissingEventShows(t *testing.T) {
 // A stream that records cannot wait for an event of one that does not.
 func TestForeignEventSpoilsARecording(t *testing.T) {
 	m := start(t)
-	e, err := m.NewEvent()
-	m.must(err)
+	e := try.Get(m.NewEvent())(m.t)
 	defer m.DestroyEvent(e)
 	m.must(m.Record(e, m.stream))
 	m.must(m.BeginCapture(m.stream))

@@ -3,6 +3,7 @@ package emulator
 import (
 	"bufio"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,13 +11,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vsetrain/lab/try"
 )
 
 // ranksVariable is set in processes of a test that are ranks: rank, number of ranks and address of the test.
 const ranksVariable = "EMULATED_CUDA_RANK"
 
-// Meeting is how the ranks of a test find each other (device.Rendezvous): they send lines to the test, which passes
-// them on.
+// Meeting is the rendezvous of the ranks of a test (device.Rendezvous): they send lines to the test, which passes them
+// on.
 type Meeting struct {
 	rank, ranks int
 	conn        net.Conn
@@ -24,8 +27,8 @@ type Meeting struct {
 	lost        chan struct{}
 }
 
-// Ranks runs f in each of n processes of this test, which are ranks with an emulated GPU each, the GPU with the number
-// of the rank. Nothing else of the test may last long, since all ranks do it too. more are variables of the ranks.
+// Ranks runs f in n processes of this test. Each is a rank with an emulated GPU, whose index is the rank. All ranks run
+// the whole test, so the rest of it should be short. more are environment variables of the ranks.
 func Ranks(t *testing.T, n int, f func(*Meeting), more ...string) {
 	t.Helper()
 	Library(t) // built once
@@ -36,10 +39,7 @@ func Ranks(t *testing.T, n int, f func(*Meeting), more ...string) {
 		}
 		return
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	ended := make(chan error)
 	for rank := range n {
@@ -63,7 +63,7 @@ func Ranks(t *testing.T, n int, f func(*Meeting), more ...string) {
 	}
 }
 
-// pass tells all ranks what rank 0 shares and that all wait, and closes all connections where one was.
+// pass tells all ranks what rank 0 shares, that all wait, and that a rank is lost.
 func pass(l net.Listener, n int) {
 	var all []net.Conn
 	tell := func(line string) {
@@ -107,13 +107,9 @@ func pass(l net.Listener, n int) {
 // meet connects a rank to its test.
 func meet(t *testing.T, words []string) *Meeting {
 	t.Helper()
-	m := &Meeting{lines: make(chan string, 1), lost: make(chan struct{})}
+	m := &Meeting{conn: try.Get(net.Dial("tcp", words[2]))(t), lines: make(chan string, 1), lost: make(chan struct{})}
 	fmt.Sscan(words[0], &m.rank)
 	fmt.Sscan(words[1], &m.ranks)
-	var err error
-	if m.conn, err = net.Dial("tcp", words[2]); err != nil {
-		t.Fatal(err)
-	}
 	go func() {
 		for in := bufio.NewScanner(m.conn); in.Scan(); {
 			if in.Text() == "lost" {
@@ -160,6 +156,6 @@ func (m *Meeting) say(line string) (string, error) {
 	case line = <-m.lines:
 		return line, nil
 	case <-m.lost:
-		return "", fmt.Errorf("another rank has ended")
+		return "", errors.New("another rank has ended")
 	}
 }

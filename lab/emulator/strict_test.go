@@ -54,34 +54,17 @@ func onStrict(t *testing.T, f func(*strictMachine)) {
 	path := emulator.Strict(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	d, err := driver.Open(path)
-	must := func(err error) {
-		t.Helper()
-		try.Do(t, err)
-	}
-	must(err)
+	d := try.Get(driver.Open(path))(t)
 	m := &strictMachine{t: t, Driver: d}
-	c, err := d.Retain(0)
-	must(err)
-	must(d.SetCurrent(c))
+	try.Do(t, d.SetCurrent(try.Get(d.Retain(0))(t)))
 	defer d.Release(0)
 	defer d.SetCurrent(0)
-	m.memory, err = d.Alloc(strictBytes)
-	must(err)
-	m.host, err = d.AllocHost(strictBytes)
-	must(err)
-	for _, s := range []*driver.Stream{&m.first, &m.other} {
-		*s, err = d.NewStream()
-		must(err)
-	}
-	m.event, err = d.NewEvent()
-	must(err)
-	module, err := d.LoadModule([]byte(strictPTX))
-	must(err)
-	for name, to := range map[string]*driver.Function{"scale": &m.scale, "match_word_contexts_tf32": &m.match} {
-		*to, err = d.Function(module, name)
-		must(err)
-	}
+	m.memory, m.host = try.Get(d.Alloc(strictBytes))(t), try.Get(d.AllocHost(strictBytes))(t)
+	m.first, m.other = try.Get(d.NewStream())(t), try.Get(d.NewStream())(t)
+	m.event = try.Get(d.NewEvent())(t)
+	module := try.Get(d.LoadModule([]byte(strictPTX)))(t)
+	m.scale = try.Get(d.Function(module, "scale"))(t)
+	m.match = try.Get(d.Function(module, "match_word_contexts_tf32"))(t)
 	emulator.Violations(t)
 	f(m)
 }
@@ -139,7 +122,7 @@ func TestStrict(t *testing.T) {
 			m.LaunchGraph(x, m.first)
 			m.Download(m.host, m.memory, strictBytes/2, m.first)
 			if *m.word() == 0 {
-				m.t.Error("a result is there before anybody waited for it")
+				m.t.Error("a result is there before a wait")
 			}
 			m.product(8, 8)
 			m.Synchronize(m.first)
@@ -156,7 +139,7 @@ func TestStrict(t *testing.T) {
 			*m.word()++
 			m.Synchronize(m.first)
 		}},
-		{"an upload is overwritten behind an event before it", "memory of the host changed", func(m *strictMachine) {
+		{"an upload is overwritten after an earlier event", "memory of the host changed", func(m *strictMachine) {
 			m.Record(m.event, m.first)
 			m.Upload(m.memory, m.host, strictBytes, m.first)
 			m.Wait(m.event)
@@ -173,12 +156,12 @@ func TestStrict(t *testing.T) {
 		{"a fill beyond its memory", "beyond an allocation", func(m *strictMachine) {
 			m.Fill(m.memory, 0, strictBytes, m.first)
 		}},
-		{"an address behind its memory", "parameter 0 is an address in no allocation", func(m *strictMachine) {
+		{"an address after its memory", "parameter 0 is an address in no allocation", func(m *strictMachine) {
 			m.launch(m.scale, driver.Launch{Values: [driver.MaxParameters]uint64{uint64(m.memory) + strictBytes}})
 		}},
-		{"an event that nobody recorded", "never recorded", func(m *strictMachine) { m.Wait(m.event) }},
+		{"an event that was never recorded", "never recorded", func(m *strictMachine) { m.Wait(m.event) }},
 		{"a stream waits for it", "never recorded", func(m *strictMachine) { m.Follow(m.first, m.event) }},
-		{"the time of events that nobody waited for", "nobody waited for", func(m *strictMachine) {
+		{"the time of events without a wait", "nobody waited for", func(m *strictMachine) {
 			m.launch(m.scale, driver.Launch{})
 			m.Record(m.event, m.first)
 			m.Elapsed(m.event, m.event)

@@ -1,5 +1,5 @@
-// Package selftest compares the kernels of a device with their references on this machine (vsetrain selftest). It is
-// the only package of the laboratory that the program imports.
+// Package selftest compares the kernels of a device with their references on this machine (vsetrain selftest). The
+// program imports no other package of the laboratory directly.
 package selftest
 
 import (
@@ -21,12 +21,12 @@ import (
 	"vsetrain/lab/devicetest"
 )
 
-// Request asks whether the kernels of a device compute what they should on this machine: the conformance suite
-// against its references in float64, in every precision, with every kind of matrix product.
+// Request selects what to test: the conformance suite compares kernels with references in float64, in every precision
+// and with every kind of matrix product.
 type Request struct {
 	Kind     string   // "cuda" or "cpu"
-	Families []string // none: all
-	Variants []string // none: all of the kind (Variants)
+	Families []string // empty for all
+	Variants []string // empty for all of the kind (Variants)
 }
 
 // Result is the outcome of one kernel family in one variant of the device.
@@ -34,11 +34,11 @@ type Result struct {
 	Variant     string   `json:"variant"`
 	Family      string   `json:"family"`
 	Comparisons int      `json:"comparisons"`
-	Difference  float64  `json:"difference"` // of the comparison that came closest to its bound
+	Difference  float64  `json:"difference"` // in the comparison that came closest to its bound
 	Allowed     float64  `json:"allowed"`
 	Seconds     float64  `json:"seconds"`
-	Kernels     []string `json:"kernels,omitempty"` // of a GPU that were launched
-	// Barred are those so far that the GPU does not start, each with the reason.
+	Kernels     []string `json:"kernels,omitempty"` // of a GPU, that were launched
+	// Barred are the kernels so far that the GPU cannot start, each with the reason.
 	Barred   map[string]string `json:"barred,omitempty"`
 	Failures []string          `json:"failures,omitempty"`
 }
@@ -47,18 +47,18 @@ type Result struct {
 type Device struct {
 	Variant string
 	Name    string
-	Skipped string   // why there is none here
+	Skipped string   // why the device is not available
 	Kernels []string // of a GPU
 }
 
 // variant is a way in which a device computes. A new one is a line in variants.
 type variant struct {
 	kind, name, precision string
-	blas                  bool    // with cuBLAS; otherwise products by the own kernel
-	rounds                float64 // devicetest.Measure; 0: in full precision
+	blas                  bool    // products by cuBLAS, otherwise by vsetrain's kernel
+	rounds                float64 // devicetest.Measure; 0 for full precision
 	copies                bool    // all products read bfloat16 from memory, whatever their size
-	steps                 bool    // recurrences step by step, as where blocks of a GPU cannot wait for each other
-	ranks                 int     // of a job that share the device; 0: no job
+	steps                 bool    // recurrences step by step, as if blocks could not wait for each other
+	ranks                 int     // of a job, which share the device; 0 for no job
 }
 
 var variants = []variant{
@@ -80,10 +80,10 @@ var variants = []variant{
 	{kind: "cpu", name: "fp32-ranks", precision: cpu.FP32, ranks: 2},
 }
 
-// stepFamilies have recurrences of which a GPU computes all steps at once.
+// stepFamilies have recurrences whose steps a GPU computes in one kernel.
 var stepFamilies = []string{"GRU", "GRUGrad", "BiGRU", "BiGRUGrad"}
 
-// tests reports whether a family is tested: in full precision all, otherwise those that compute something else then.
+// tests reports whether a family is tested: in full precision all, otherwise those that depend on the precision.
 func (v variant) tests(family string) bool {
 	switch {
 	case v.ranks > 0 || family == devicetest.Together:
@@ -94,10 +94,10 @@ func (v variant) tests(family string) bool {
 	return v.rounds == 0 || devicetest.Rounds(family)
 }
 
-// Families lists the kernel families, in the order in which they are tested.
+// Families returns the kernel families, in the order of the tests.
 func Families() []string { return devicetest.Families() }
 
-// Variants lists the variants of a kind of device.
+// Variants returns the variants of a kind of device.
 func Variants(kind string) (names []string) {
 	for _, v := range variants {
 		if v.kind == kind {
@@ -107,7 +107,7 @@ func Variants(kind string) (names []string) {
 	return names
 }
 
-// Tested are the families that a variant of a request has, in their order.
+// Tested returns the families that the request tests in a variant, in their order.
 func (r *Request) Tested(variant string) (families []string) {
 	for _, v := range variants {
 		if v.kind != r.Kind || v.name != variant {
@@ -122,14 +122,13 @@ func (r *Request) Tested(variant string) (families []string) {
 	return families
 }
 
-// ErrFaulted is the error of a selftest whose GPU failed: no call of this process succeeds any more, so the families
-// that follow need another.
+// ErrFaulted is the error of a selftest whose GPU failed: all later calls of this process fail, so the following
+// families need another process.
 var ErrFaulted = errors.New("selftest: the GPU failed, and this process can compute nothing more on it")
 
-// Run measures a device. opened is told of the device of each variant, or why there is none here; begin of each
-// family before it is tested; each of every result. It ends with ErrFaulted after the family in which the GPU failed.
-func Run(ctx context.Context, r Request, opened func(Device), begin func(family string),
-	each func(Result)) error {
+// Run tests a device. It calls opened for each variant, with the device or why there is none, begin before each family,
+// and each with every result. If the GPU fails in a family, Run ends with ErrFaulted after its result.
+func Run(ctx context.Context, r Request, opened func(Device), begin func(family string), each func(Result)) error {
 	for _, v := range variants {
 		if v.kind != r.Kind || len(r.Variants) > 0 && !slices.Contains(r.Variants, v.name) {
 			continue
@@ -140,7 +139,7 @@ func Run(ctx context.Context, r Request, opened func(Device), begin func(family 
 				return err
 			}
 			if d.devices == nil {
-				next, skipped, err := v.open()
+				next, skipped, err := v.open(v.openRank)
 				if err != nil {
 					return err
 				}
@@ -164,7 +163,7 @@ func Run(ctx context.Context, r Request, opened func(Device), begin func(family 
 				}
 			}
 			slices.Sort(result.Kernels)
-			if len(result.Failures) > 0 { // what fails may leave the device unusable
+			if len(result.Failures) > 0 { // the device may be unusable
 				failed := d.failure()
 				if failed != nil {
 					result.Failures = append(result.Failures, failed.Error())
@@ -186,10 +185,10 @@ func Run(ctx context.Context, r Request, opened func(Device), begin func(family 
 	return nil
 }
 
-// tested is the device of a variant, or the devices of all ranks of one.
+// tested is the device of a variant, or the devices of all its ranks.
 type tested struct {
 	devices []device.Device
-	job     []*devicetest.World // nil of one that is not a job
+	job     []*devicetest.World // nil without ranks
 }
 
 func (t *tested) measure(family string, rounds float64) devicetest.Measured {
@@ -199,7 +198,7 @@ func (t *tested) measure(family string, rounds float64) devicetest.Measured {
 	return devicetest.Measure(t.devices[0], family, rounds)
 }
 
-// launches is how often each kernel of a GPU was launched so far.
+// launches returns how often each kernel of a GPU was launched so far.
 func (t *tested) launches() map[string]int {
 	all := map[string]int{}
 	for _, d := range t.devices {
@@ -212,7 +211,7 @@ func (t *tested) launches() map[string]int {
 	return all
 }
 
-// barred is cuda.Launcher.Barred, nil of other devices.
+// barred is cuda.Launcher.Barred, nil for other devices.
 func (t *tested) barred() map[string]string {
 	if l, ok := t.devices[0].(cuda.Launcher); ok {
 		return l.Barred()
@@ -220,7 +219,7 @@ func (t *tested) barred() map[string]string {
 	return nil
 }
 
-// failure is the failure of a device, nil where none failed.
+// failure is the failure of a device, nil if none failed.
 func (t *tested) failure() error {
 	for _, d := range t.devices {
 		if failed, ok := errors.AsType[*device.Error](d.Sync()); ok {
@@ -237,15 +236,16 @@ func (t *tested) close() (first error) {
 	return first
 }
 
-// open starts the devices, or says why this variant is not available.
-func (v variant) open() (t tested, skipped string, err error) {
+// open starts the devices with rank, or says why this variant is not available.
+func (v variant) open(rank func(*devicetest.World) (device.Device, string, error)) (t tested, skipped string,
+	err error) {
 	worlds := []*devicetest.World{nil} // one device, in no job
 	if v.ranks > 0 {
 		t.job = devicetest.Worlds(v.ranks)
 		worlds = t.job
 	}
 	for _, w := range worlds {
-		d, skipped, err := v.openRank(w)
+		d, skipped, err := rank(w)
 		if d == nil {
 			t.close()
 			return tested{}, skipped, err
@@ -255,16 +255,13 @@ func (v variant) open() (t tested, skipped string, err error) {
 	return t, "", nil
 }
 
-// openRank starts the device of a rank of a job; nil is none.
+// openRank starts the device of a rank of a job, or without a job if w is nil.
 func (v variant) openRank(w *devicetest.World) (d device.Device, skipped string, err error) {
 	if v.kind == "cpu" {
-		if d, err = cpu.New(cpu.Options{Precision: v.precision}); err != nil || w == nil {
-			return d, "", err
+		if d, err = cpu.New(cpu.Options{Precision: v.precision}); err == nil && w != nil {
+			d, err = ranks.New(d, w)
 		}
-		if d, err = ranks.New(d, w); err != nil {
-			return nil, "", err
-		}
-		return d, "", nil
+		return d, "", err
 	}
 	if driver.ErrNone != nil {
 		return nil, "", fmt.Errorf("no GPU to test: %w", driver.ErrNone)
@@ -283,7 +280,7 @@ func (v variant) openRank(w *devicetest.World) (d device.Device, skipped string,
 	return d, "", err
 }
 
-// options are the options of a GPU, without what is found on the machine.
+// options are the options of a GPU, without the libraries of the machine.
 func (v variant) options(w *devicetest.World) cuda.Options {
 	o := cuda.Options{Precision: v.precision, StepByStep: v.steps}
 	if v.copies {

@@ -5,14 +5,15 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/lab/devicetest"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
 
-// launchedBy is how often a selftest launches each kernel of a GPU, which computes nothing here; and which of them the
-// GPU bars.
+// launchedBy returns how often a selftest launches each kernel of a GPU, which computes nothing here, and which kernels
+// it bars.
 func launchedBy(t *testing.T) (launches map[string]int, barred map[string]string) {
 	launches, barred = map[string]int{}, map[string]string{}
 	library := emulator.Strict(t)
@@ -20,25 +21,17 @@ func launchedBy(t *testing.T) (launches map[string]int, barred map[string]string
 		if v.kind != "cuda" {
 			continue
 		}
-		var d tested
-		worlds := []*devicetest.World{nil}
-		if v.ranks > 0 {
-			d.job = devicetest.Worlds(v.ranks)
-			worlds = d.job
-		}
-		for _, w := range worlds {
+		d, _, err := v.open(func(w *devicetest.World) (device.Device, string, error) {
 			o := v.options(w)
 			if o.Driver = library; v.blas {
 				o.BLAS = []string{library}
 			}
-			d.devices = append(d.devices, try.Get(cuda.Open(o))(t))
-		}
+			d, err := cuda.Open(o)
+			return d, "", err
+		})
+		try.Do(t, err)
 		for _, family := range (&Request{Kind: "cuda"}).Tested(v.name) {
-			if d.job != nil {
-				devicetest.TouchTogether(d.job, d.devices)
-			} else {
-				devicetest.Touch(d.devices[0], family)
-			}
+			devicetest.Touch(d.job, d.devices, family)
 		}
 		for name, n := range d.launches() {
 			launches[name] += n
@@ -49,14 +42,13 @@ func launchedBy(t *testing.T) (launches map[string]int, barred map[string]string
 	return launches, barred
 }
 
-// contextForms is how many kernels of similarity contexts are for GPUs with another size of shared memory.
+// contextForms is the number of kernels of similarity contexts for GPUs with another size of shared memory.
 const contextForms = 4
 
-// A selftest launches every kernel that there is, or says why the GPU does not start it. A kernel that no family
-// launches is named here.
+// A selftest launches every kernel, or says why the GPU cannot start it.
 func TestSelftestLaunchesEveryKernel(t *testing.T) { launchesEveryKernel(t, 90, true, contextForms) }
 
-// The same on GPUs of other sizes, older ones, and those that start no blocks which wait for each other.
+// The same on other GPUs, with base kernels, and without kernels whose blocks wait for each other.
 func TestSelftestOnOtherGPUs(t *testing.T) {
 	launchesEveryKernel(t, 75, true, 0)
 	for _, capability := range []int{80, 120} {

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 		t.Run(o.Precision+o.BLAS, func(t *testing.T) {
 			newDevice := func(t *testing.T) device.Device { return open(t, o) }
 			if o.Precision == cpu.BF16 {
-				devicetest.RunOnly(t, newDevice, families(true)...)
+				devicetest.Run(t, newDevice, families(true)...)
 			} else {
 				devicetest.Run(t, newDevice)
 			}

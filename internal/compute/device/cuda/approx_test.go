@@ -82,6 +82,15 @@ func (s *sum) after(roundings int) approx {
 	return approx{s.v, s.e + n/(1-n)*s.size}
 }
 
+// totals are the totals of all sums.
+func totals(sums []sum) []approx {
+	all := make([]approx, len(sums))
+	for i := range sums {
+		all[i] = sums[i].total()
+	}
+	return all
+}
+
 // matrix is rows of approx, a transposed one its columns.
 type matrix func(i, j int) approx
 

@@ -6,22 +6,22 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// side is the stream of collectives that run beside the kernels that follow them, until these wait. What it waits for,
-// and what waits for each of its collectives, are events.
+// side is the stream of async collectives, which run concurrently with the following kernels. It waits for the event
+// fork; the stream of the kernels waits for the event of a collective.
 type side struct {
 	on      *dev
 	stream  driver.Stream
 	fork    driver.Event
 	back    []driver.Event
-	pending []written // what may run there, in order
-	rooms   []*region // where it comes to first, see room
+	pending []written // by collectives that may be running, in order
+	rooms   []*region // see room
 }
 
-// written is what a collective writes, and the event after one that runs in the background.
+// written is what a collective writes, and the event after an async one.
 type written struct {
 	to, end driver.Ptr
 	event   int
-	then    func() // brings it there from where it was sent; nil where that is the place
+	then    func() // moves the results to their place; nil if they are there
 }
 
 // open makes the stream, on the thread of the context.
@@ -34,23 +34,18 @@ func (s *side) open(d *dev) (err error) {
 }
 
 // close releases what open and the commands made, on the thread of the context.
-func (s *side) close(keep func(error)) {
+func (s *side) close(drv driver.Driver) (first error) {
 	for _, r := range s.rooms {
-		if r.ptr != 0 {
-			keep(s.on.drv.Free(r.ptr))
-		}
+		drop(&first, drv.Free, r.ptr)
 	}
 	for _, e := range append(s.back, s.fork) {
-		if e != 0 {
-			keep(s.on.drv.DestroyEvent(e))
-		}
+		drop(&first, drv.DestroyEvent, e)
 	}
-	if s.stream != 0 {
-		keep(s.on.drv.DestroyStream(s.stream))
-	}
+	drop(&first, drv.DestroyStream, s.stream)
+	return first
 }
 
-// turn is a number that nothing pending has.
+// turn is the number of an event that no pending collective has.
 func (s *side) turn() int {
 	if n := len(s.pending); n > 0 {
 		return s.pending[n-1].event + 1
@@ -58,7 +53,7 @@ func (s *side) turn() int {
 	return 0
 }
 
-// append says what the collective writes that was given to the stream.
+// append notes what the last collective of the stream writes.
 func (s *side) append(w written) {
 	w.event = s.turn()
 	s.pending = append(s.pending, w)
@@ -66,7 +61,7 @@ func (s *side) append(w written) {
 	c.kind, c.slot = commandAsync, w.event
 }
 
-// room is memory for the collective that is given to the stream next.
+// room is memory for the next collective of the stream.
 func (s *side) room(bytes int) driver.Ptr {
 	for len(s.rooms) <= s.turn() {
 		s.rooms = append(s.rooms, &region{})
@@ -74,8 +69,8 @@ func (s *side) room(bytes int) driver.Ptr {
 	return s.on.room(s.rooms[s.turn()], bytes)
 }
 
-// join has what follows wait for what runs in the background, up to the last that writes to [from, to); of no memory
-// for all.
+// join makes later commands wait for async collectives, up to the last that writes to [from, to), or for all if that is
+// empty.
 func (s *side) join(from, to driver.Ptr) {
 	for i, w := range slices.Backward(s.pending) {
 		if from == to || w.to < to && from < w.end {
@@ -90,10 +85,10 @@ func (s *side) join(from, to driver.Ptr) {
 	}
 }
 
-// arrive brings what was written to its place.
+// arrive moves what was written to its place.
 func (s *side) arrive(w *written) {
 	if w.then != nil {
-		s.on.bf16.note(w.to, int(w.end-w.to)/4) // the kernel writes no more than that
+		s.on.bf16.note(w.to, int(w.end-w.to)/4) // the kernel writes no more
 		w.then()
 	}
 }

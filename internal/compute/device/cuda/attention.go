@@ -16,7 +16,7 @@ func (d *dev) AdditiveAttentionGrad(a device.AdditiveAttention) {
 		of(a.Keys, a.Query, a.Vector, a.Weights).int(a.R, a.H)
 }
 
-// columns begins a kernel with a thread for each column of n items.
+// columns begins the call of a kernel with a thread for each column of n items.
 func (d *dev) columns(k string, n, width int) *command {
 	const block = 128
 	return d.start(k, block, (width+block-1)/block, n, 1)

@@ -20,11 +20,11 @@ func (d *dev) normViews(a device.BatchNorm) (x, w, mean, inv, pad, counts driver
 	return x, w, mean, inv, pad, counts
 }
 
-// channelBlocks is how many blocks batch normalisation is divided into, at least, and channelPieces how many of them
-// work on the same channels, at most. They are the same on every GPU, and so are the sums.
+// channelBlocks is the least number of blocks of batch normalisation, and channelPieces the largest number of blocks
+// for the same channels. They are the same on every GPU, and so are the sums.
 const channelBlocks, channelPieces = 1056, 32
 
-// pieces divides the positions of every channel into pieces of per.
+// pieces divides the positions of a channel into n pieces of per positions.
 func pieces(a device.BatchNorm) (n, per int) {
 	groups, count := a.C, a.Outer*a.Inner
 	if a.Inner == 1 {
@@ -35,7 +35,8 @@ func pieces(a device.BatchNorm) (n, per int) {
 	return max(1, (count+per-1)/per), per
 }
 
-// channels begins a kernel over n pieces of all channels: 32 channels to a block where rows are dense, one otherwise.
+// channels begins the call of a kernel over n pieces of all channels, with 32 channels in a block if rows are dense,
+// else one.
 func (d *dev) channels(k string, a device.BatchNorm, n int) *command {
 	if a.Inner == 1 {
 		return d.start(k, threads, (a.C+31)/32, n, 1)
@@ -45,10 +46,10 @@ func (d *dev) channels(k string, a device.BatchNorm, n int) *command {
 	return c
 }
 
-// normTold is how many values of 4 bytes a rank tells the others of a batch normalisation (batch_norm_whole).
+// normTold is the number of four-byte values of a batch normalisation that a rank tells the others (batch_norm_whole).
 func normTold(channels int) int { return 2 * (3 + 2*channels) }
 
-// wholeNorm is what all ranks tell of a batch normalisation, this one from part, the sums of its pieces.
+// wholeNorm returns what all ranks tell each other; this rank's values follow from part, the sums of its pieces.
 func (j *job) wholeNorm(a device.BatchNorm, part, counts driver.Ptr, n, per int, sums bool) driver.Ptr {
 	items, most := 0, int32(0)
 	if a.Pad.Present() && len(a.Counts.Host) > 0 {
@@ -61,7 +62,7 @@ func (j *job) wholeNorm(a device.BatchNorm, part, counts driver.Ptr, n, per int,
 	return whole
 }
 
-// BatchNorm computes that kernel. Of several ranks the statistics are computed over the batches of all.
+// BatchNorm computes the statistics over the batches of all ranks.
 func (d *dev) BatchNorm(a device.BatchNorm) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	y, b, plus := d.pointer(a.Y), d.pointer(a.Bias), d.pointer(a.Plus)
@@ -77,7 +78,7 @@ func (d *dev) BatchNorm(a device.BatchNorm) {
 		}
 	}
 	var copy driver.Ptr
-	if plus != 0 { // layers follow a residual connection
+	if plus != 0 { // layers follow residual connections
 		copy = d.operandCopy(y, count*a.C)
 	}
 	d.channels("batch_norm", a, n).ptr(y, copy, mean, inv, rm, rv, part, x, plus, w, b, pad, counts).

@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// openBLAS takes the first cuBLAS that starts: first the ones of a CUDA version that the driver supports, as a newer
-// one most often does not start. Where none does, products run on the own kernel, and the device warns.
+// openBLAS opens the first cuBLAS that starts. It tries versions of CUDA that the driver supports first, because newer
+// ones usually do not start. If none starts, vsetrain's kernel computes products, and the device warns.
 func (d *dev) openBLAS(paths []string) error {
 	supported, err := d.drv.Version()
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *dev) openBLAS(paths []string) error {
 		return d.lendWorkspace()
 	}
 	if len(failed) > 0 {
-		d.warn("no cuBLAS starts, so products run on vsetrain's own kernel, which is slow and knows no TF32: %s; "+
-			"install one that the driver supports (pip install nvidia-cublas-cu12), or name it in VSETRAIN_CUBLAS",
+		d.warn("no cuBLAS starts, so vsetrain's own kernel, which is slow and has no TF32, computes products: %s; "+
+			"install one that the driver supports (pip install nvidia-cublas-cu12), or set VSETRAIN_CUBLAS to it",
 			strings.Join(failed, "; "))
 	}
 	return nil
@@ -50,7 +50,7 @@ func (d *dev) openBLAS(paths []string) error {
 
 var blasName = regexp.MustCompile(`^libcublas\.so\.(\d{1,4})`)
 
-// blasVersion is the CUDA version in the name of a library, 0 where it says none.
+// blasVersion is the CUDA version in the name of a library, 0 if there is none.
 func blasVersion(path string) int {
 	m := blasName.FindStringSubmatch(filepath.Base(path))
 	if m == nil {
@@ -64,12 +64,12 @@ func (d *dev) warn(format string, args ...any) {
 	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
 }
 
-// checkPrecision warns where the GPU has no arithmetic of the precision, and computes in fp32 where cuBLAS refuses it.
+// checkPrecision warns if the GPU has no arithmetic for the precision, and changes it to fp32 if cuBLAS refuses it.
 func (d *dev) checkPrecision() error {
 	gpu := fmt.Sprintf("%s has compute capability %d.%d", d.info.Name, d.info.Major, d.info.Minor)
-	old := d.info.Major < 8 // Ampere was the first with both
+	old := d.info.Major < 8 // Ampere, the first with both
 	if d.precision == TF32 && old {
-		d.warn("device.precision tf32 has no effect: %s, TF32 comes with 8.0; products are computed in fp32", gpu)
+		d.warn("device.precision tf32 has no effect: %s, TF32 needs 8.0; products are computed in fp32", gpu)
 	}
 	if d.precision != BF16 || d.blas == nil {
 		return nil
@@ -82,8 +82,8 @@ func (d *dev) checkPrecision() error {
 		d.precision, d.bf16.on, d.tensor = FP32, false, tensorNone
 		return nil
 	case err == nil && old:
-		d.warn("device.precision bf16 is slow on this GPU: %s, bfloat16 units come with 8.0; set device.precision to "+
-			"fp32", gpu)
+		d.warn("device.precision bf16 is slow on this GPU: %s, bfloat16 units need 8.0; set device.precision to fp32",
+			gpu)
 	}
 	return err
 }

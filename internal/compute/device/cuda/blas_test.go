@@ -84,7 +84,8 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 		if c.blas {
 			o.BLAS = []string{"emulated"}
 		}
-		d := open(t, o)
+		b := newBench(t, o)
+		d := b.Device
 		if !strings.HasSuffix(d.Name(), c.name) || !strings.Contains(said(d), c.says) ||
 			(said(d) == "") != (c.says == "") {
 			t.Errorf("%+v: %s, warnings %q", c, d.Name(), said(d))
@@ -92,7 +93,6 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 		if strings.Contains(d.Name(), "cuBLAS 13.1 products") != c.blas {
 			t.Errorf("%+v: %s", c, d.Name())
 		}
-		b := &bench{t, d}
 		x, out := b.floats(1+1./1024), b.floats(0)
 		device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: x, B: b.floats(1), C: out})
 		want := float32(1 + 1./1024)
@@ -100,7 +100,6 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 			want = 1
 		}
 		b.want(fmt.Sprintf("%+v", c), out, want)
-		d.Close()
 	}
 }
 
@@ -111,7 +110,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 	for _, deferred := range []int{1, 2} {
 		emulator.Set(t, "defer", deferred, 0)
 		emulator.Set(t, "free_waits", 0, 1)
-		b := newBench(t)
+		b := newBench(t, cuda.Options{})
 		r, f := b.Device.(device.Resident), b.Device.(device.Recorder)
 		x, y := b.floats(1, 2), b.floats(0, 0)
 		used := b.floats(3, 4)
@@ -128,9 +127,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 			t.Errorf("defer %d: sum %v, %v", deferred, got, err)
 		}
 		for _, n := range []int{8, 64, 512} { // scratch memory of a column sum grows
-			m := b.alloc(device.Float, n*n)
-			sum := b.alloc(device.Float, n)
-			device.Do(b.Device, device.Fill{Dst: m, Value: 1})
+			m, sum := b.nan(n*n), b.alloc(device.Float, n)
 			device.Do(b.Device, device.ColumnSum{Dst: sum, X: m, Rows: n, Columns: n})
 			b.Free(m.Buf)
 		}
@@ -138,7 +135,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 			t.Errorf("defer %d: %v", deferred, err)
 		}
 		b.want("row", z, 5, 6)
-		b.Device.Close()
+		b.Close()
 	}
 }
 
@@ -149,8 +146,8 @@ func TestBiasInProduct(t *testing.T) {
 		var first []float32
 		for _, refused := range []int{0, 1} {
 			emulator.Set(t, "no_bias", refused, 0)
-			d := open(t, cuda.Options{BLAS: []string{"emulated"}, Precision: precision, RoundFrom: 1})
-			b := &bench{t, d}
+			b := newBench(t, cuda.Options{BLAS: []string{"emulated"}, Precision: precision, RoundFrom: 1})
+			d := b.Device
 			const m, n, k = 5, 7, 3
 			x := make([]float32, 200)
 			for i := range x {
@@ -181,7 +178,6 @@ func TestBiasInProduct(t *testing.T) {
 			device.Do(d, device.Fill{Dst: c})
 			d.(device.Recorder).Replay(r)
 			b.want("recorded", c, first...)
-			d.Close()
 		}
 	}
 }

@@ -18,8 +18,8 @@ const (
 // matchContextItems is the number of images or captions of a block.
 func (t tensor) matchContextItems() int { return t.each() + 1 }
 
-// takesContexts reports whether kernels on tensor cores take block cosines of these sizes. They read eight values at
-// once, which lie as they should in bfloat16.
+// takesContexts reports whether kernels on tensor cores support these sizes. They read eight values at once; in
+// bfloat16 these are always aligned.
 func (d *dev) takesContexts(a *device.BlockMatch, longest int) bool {
 	width := a.E / a.Blocks
 	return d.tensor != tensorNone && width%8 == 0 && width <= matchContextWidth &&
@@ -27,8 +27,8 @@ func (d *dev) takesContexts(a *device.BlockMatch, longest int) bool {
 		(d.tensor == tensorBF16 || inFours(a.E, d.pointer(a.Words), d.pointer(a.Regions)))
 }
 
-// matchContexts computes BlockMatch with contexts that are made on tensor cores, of operands in bfloat16 or TF32. Nodes
-// are read in bfloat16 then, else as they are.
+// matchContexts computes BlockMatch with contexts from tensor cores. Their operands are bfloat16, which match_prepare
+// writes, or float32 values that the kernel rounds to TF32.
 func (d *dev) matchContexts(a *device.BlockMatch, c *captions) {
 	t, all, half := c.rows, a.B*a.R, d.tensor == tensorBF16
 	halves := func(rows int) int { // floats; rows begin at multiples of 16 bytes
@@ -38,9 +38,9 @@ func (d *dev) matchContexts(a *device.BlockMatch, c *captions) {
 		return (rows*a.E/2 + 3) &^ 3
 	}
 	norms := func(rows int) int { return (rows*a.Blocks + 3) &^ 3 }
-	p := panel{d.need(scratchPanel, 4*(halves(t)+halves(all)+norms(t)+norms(all)))}
-	words16, regions16 := p.take(halves(t)), p.take(halves(all))
-	wordNorm, regionNorm := p.take(norms(t)), p.take(norms(all))
+	w := d.workspace(halves(t) + halves(all) + norms(t) + norms(all))
+	words16, regions16 := w.cut(halves(t)), w.cut(halves(all))
+	wordNorm, regionNorm := w.cut(norms(t)), w.cut(norms(all))
 	words, regions := d.pointer(a.Words), d.pointer(a.Regions)
 	prepare := func(to, norm, x driver.Ptr, rows int) {
 		call := d.each("match_prepare", 8*rows*a.Blocks)

@@ -24,17 +24,14 @@ type blockCosines struct {
 // -x, x/8 and the rest has no weight, so that contexts are x/8 but for what was rounded.
 func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float64) float64,
 	roundsRows bool) blockCosines {
-	defer c.d.Close()
-	words := 0
-	for _, n := range c.lengths.Host {
-		words += int(n)
-	}
+	defer c.Close()
+	words := device.Total(c.lengths.Host)
 	values := func(n int, draw func(i int) float64) ([]float64, device.View) {
-		x, v := make([]float64, n), c.place(device.Float, n)
+		x, v := make([]float64, n), c.alloc(device.Float, n)
 		for i := range x {
 			x[i] = float64(float32(draw(i)))
 		}
-		c.d.UploadDoubles(v, x)
+		c.UploadDoubles(v, x)
 		return x, v
 	}
 	normal := func(int) float64 { return c.rng.Norm() }
@@ -61,18 +58,18 @@ func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float
 				y[i] = y[first] / 8
 			}
 		}
-		c.d.UploadDoubles(yv, y)
+		c.UploadDoubles(yv, y)
 	}
 	beta, betaView := values(words*b*r, weight)
 	alpha, alphaView := values(words*b*r, weight)
 	captions := len(c.lengths.Host)
 	a := device.BlockMatch{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: xv, Regions: yv,
 		WordAttention: betaView, RegionAttention: alphaView,
-		WordMatch: c.out(b * words * blocks), WordNorm: c.out(b * words * blocks),
-		RegionMatch: c.out(b * captions * r * blocks), RegionNorm: c.out(b * captions * r * blocks)}
-	device.Do(c.d, a)
+		WordMatch: c.nan(b * words * blocks), WordNorm: c.nan(b * words * blocks),
+		RegionMatch: c.nan(b * captions * r * blocks), RegionNorm: c.nan(b * captions * r * blocks)}
+	device.Do(c.Device, a)
 	c.read(a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm)
-	try.Do(c.t, c.d.Sync())
+	try.Do(c.TB, c.Sync())
 	var s blockCosines
 	copy(s.got[:], c.results)
 	width := e / blocks
@@ -105,7 +102,7 @@ func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float
 		s1, s2, d := square.total(), size.total(), dot.total()
 		least := 1e-3 * s2.v * s2.v
 		if off := 2e-3*s2.v*s2.e + 1e-6*least + s1.e; s2.v > 0 && math.Abs(s1.v-least) <= off {
-			c.t.Fatalf("a context of squared norm %v and size %v: in doubt whether it is formed again", s1.v, s2.v)
+			c.Fatalf("a context of squared norm %v and size %v: in doubt whether it is formed again", s1.v, s2.v)
 		}
 		if s1.v < least { // the kernel forms the context in float64
 			s1, d = approx{}, approx{}

@@ -5,8 +5,8 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as
-// many as scratch memory of Limits.MatchBytes has room for.
+// blockMatch is a call of BlockMatch. As on the CPU, contexts are not formed. Images are taken in groups that fit into
+// Limits.MatchBytes of scratch memory.
 type blockMatch struct {
 	a      device.BlockMatch
 	c      captions
@@ -25,7 +25,7 @@ type blockMatch struct {
 	wordNorm, regNorm  driver.Ptr // of the blocks themselves, in scratch memory
 	capGrams, imgGrams driver.Ptr
 	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [images, T, Blocks, R]
-	// what the gradient multiplies of them, as bfloat16; 0 where its products read float32
+	// the same in bfloat16 for products of the gradient; 0 if these read float32
 	tile16, z16 driver.Ptr
 }
 
@@ -39,17 +39,8 @@ const (
 	gramParts    = 16  // at most
 )
 
-// panel hands out consecutive parts of scratch memory.
-type panel struct{ next driver.Ptr }
-
-func (p *panel) take(floats int) driver.Ptr {
-	at := p.next
-	p.next += driver.Ptr(4 * floats)
-	return at
-}
-
-// beginMatch computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
-func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMatch, panel) {
+// beginMatch computes norms and Gram matrices of the blocks. For a gradient, the workspace has as much room again.
+func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMatch, workspace) {
 	m := &d.match
 	*m = blockMatch{a: a, c: *c, width: a.E / a.Blocks, all: a.B * a.R}
 	m.t, m.tiles = m.c.rows, (max(m.c.longest, 1)+matchTile-1)/matchTile
@@ -63,7 +54,8 @@ func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMat
 	if half {
 		image += 2 * a.Blocks * 2 * m.t * a.R
 	}
-	groups := (a.B + max(1, d.limits.MatchBytes/image) - 1) / max(1, d.limits.MatchBytes/image)
+	most := max(1, d.limits.MatchBytes/image)
+	groups := (a.B + most - 1) / most
 	m.per = (a.B + groups - 1) / groups
 	products, bytes := a.Blocks*m.t*m.per*a.R, 4
 	if half {
@@ -78,9 +70,9 @@ func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMat
 	if grad {
 		floats *= 2
 	}
-	p := panel{d.need(scratchPanel, 4*floats)}
-	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams),
-		p.take(imgGrams)
+	w := d.workspace(floats)
+	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = w.cut(m.t*a.Blocks), w.cut(m.all*a.Blocks), w.cut(capGrams),
+		w.cut(imgGrams)
 	tiles := rowTiles(m.c.longest)
 	d.start("block_grams", threads, m.c.n, a.Blocks, tiles*tiles).ptr(m.capGrams, m.wordNorm, m.words,
 		m.c.starts, m.c.squaresAt).int(0, a.E, tiles)
@@ -88,13 +80,13 @@ func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMat
 	tiles = rowTiles(a.R)
 	d.start("block_grams", threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R,
 		a.E, tiles)
-	return m, p
+	return m, w
 }
 
 // columns are the regions of the group.
 func (m *blockMatch) columns() int { return m.images * m.a.R }
 
-// ofGroup is the address of the group's first region in a row of attention.
+// ofGroup returns the address of the group's first region in a row of attention.
 func (m *blockMatch) ofGroup(attention driver.Ptr) driver.Ptr { return at(attention, m.image*m.a.R) }
 
 // multiplyGroup computes A^b = W^b V^bᵀ and, exactly, Z^b = β G^b for the images of a group.
@@ -130,20 +122,20 @@ func (d *dev) BlockMatch(a device.BlockMatch) {
 
 func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 	c := d.captions(a.Lengths)
-	m, p := d.beginMatch(a, &c, true)
+	m, w := d.beginMatch(a, &c, true)
 	wordSlopes, regionSlopes := m.t*a.Blocks, m.c.n*a.R*a.Blocks // of an image
 	dWordMatch, dRegMatch := d.pointer(a.DWordMatch), d.pointer(a.DRegionMatch)
 	dWords, dRegions := d.pointer(a.DWords), d.pointer(a.DRegions)
 	dWordAtt, dRegAtt := d.pointer(a.DWordAttention), d.pointer(a.DRegionAttention)
 	grams := m.c.squares * a.Blocks
-	dCapGrams, dImgGrams := p.take(grams), p.take(a.B*a.Blocks*a.R*a.R)
-	wordPull, regPull := p.take(m.t*a.Blocks), p.take(m.all*a.Blocks)
+	dCapGrams, dImgGrams := w.cut(grams), w.cut(a.B*a.Blocks*a.R*a.R)
+	wordPull, regPull := w.cut(m.t*a.Blocks), w.cut(m.all*a.Blocks)
 	parts := max(1, min(gramParts, m.per*a.R/gramColumns))
-	slopes := panel{d.need(scratchSums, 4*(3*m.per*(wordSlopes+regionSlopes)+parts*grams))}
-	gramPart := slopes.take(parts * grams)
+	slopes := workspace{d.need(scratchSums, 4*(3*m.per*(wordSlopes+regionSlopes)+parts*grams))}
+	gramPart := slopes.cut(parts * grams)
 	var word, region [3]driver.Ptr // dot, square and pull
 	for i := range word {
-		word[i], region[i] = slopes.take(m.per*wordSlopes), slopes.take(m.per*regionSlopes)
+		word[i], region[i] = slopes.cut(m.per*wordSlopes), slopes.cut(m.per*regionSlopes)
 	}
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
@@ -172,20 +164,16 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: dA, halfA: half, lda: columns,
 			strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
 			c: at(dRegions, m.image*a.R*a.E), ldc: a.E, strideC: m.width, count: a.Blocks})
-		add := 0.0
-		if later {
-			add = 1
-		}
-		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: dA, halfA: half, lda: columns,
-			strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
-			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
+		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: after(m.image), a: dA, halfA: half,
+			lda: columns, strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width,
+			c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
 	}
 	m.pull(d, dWords, m.words, wordPull, dCapGrams, m.c.n, rowTiles(m.c.longest)).ptr(m.c.starts, m.c.squaresAt).
 		int(0, a.E, rowTiles(m.c.longest))
 	m.pull(d, dRegions, m.regions, regPull, dImgGrams, a.B, rowTiles(a.R)).ptr(0, 0).int(a.R, a.E, rowTiles(a.R))
 }
 
-// rowTiles are the tiles of items of that many rows at most.
+// rowTiles is the number of tiles of an item of at most longest rows.
 func rowTiles(longest int) int { return (max(longest, 1) + itemRows - 1) / itemRows }
 
 // pull begins a call of block_pull.
@@ -194,7 +182,7 @@ func (m *blockMatch) pull(d *dev, out, x, pull, grams driver.Ptr, items, tiles i
 		ptr(out, x, pull, grams)
 }
 
-// slopes computes dot, square and pull of the nodes of a group, per of an image.
+// slopes computes dot, square and pull of the nodes of a group; per is the number of nodes of an image.
 func (m *blockMatch) slopes(d *dev, to [3]driver.Ptr, dMatch, match, context, norm driver.Ptr, per, inner, step int) {
 	n := m.images * per
 	fours := n < 1<<31 && inFours(m.a.Blocks, to[0], to[1], to[2], dMatch, match, context, norm)

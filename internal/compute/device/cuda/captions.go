@@ -1,16 +1,16 @@
 package cuda
 
 import (
-	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// captions are captions whose rows lie one after the other, with tables of them on the device (captions.cu).
+// captions are concatenated captions, with tables on the device (captions.cu).
 type captions struct {
 	n, rows, longest int
-	squares          int // Σ lengths², or no less if they are bounds
+	squares          int // Σ lengths², or an upper bound if lengths are bounds
 	from             device.Ints
 	lengths          driver.Ptr
 	starts, of       driver.Ptr // int [n+1], [rows]
@@ -20,18 +20,17 @@ type captions struct {
 
 // captions returns the tables of lengths.
 func (d *dev) captions(lengths device.Ints) (c captions) {
-	c.n, c.from = len(lengths.Host), lengths
-	for _, n := range lengths.Host {
-		c.rows += int(n)
-		c.squares += int(n) * int(n)
-		c.longest = max(c.longest, int(n))
-	}
-	if lengths.Bounded {
-		c.squares = c.longest * c.rows // the sum of squares under a bound on each and on their sum
-	}
+	c.n, c.rows, c.from = len(lengths.Host), device.Total(lengths.Host), lengths
 	c.lengths = d.pointer(lengths.View)
 	if c.n == 0 {
 		return c
+	}
+	c.longest = int(slices.Max(lengths.Host))
+	for _, n := range lengths.Host {
+		c.squares += int(n) * int(n)
+	}
+	if lengths.Bounded {
+		c.squares = c.longest * c.rows // for any lengths under the bounds
 	}
 	var holds bool
 	c.squaresAt, holds = d.lengthTable(captionRows, lengths.View, device.View{}, [4]int{c.n, c.rows},
@@ -48,19 +47,10 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 // clear zeroes the rows of x [rows, width] that belong to no caption.
 func (c *captions) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, c.from, c.lengths, width) }
 
-// captionWords returns a table of the words of all rows. Ids are checked on the host.
+// captionWords returns a table of the words of all rows. It checks ids on the host.
 func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints, columns, below int) driver.Ptr {
 	from := d.pointer(words.View)
-	if len(words.Host) >= c.n*columns {
-		for i, n := range lengths.Host {
-			for t, w := range words.Host[i*columns:][:n] {
-				if w < 0 || int(w) >= below {
-					panic(fmt.Sprintf("cuda: %s: word id %d of caption %d at %d, expected less than %d", what, w, i, t,
-						below))
-				}
-			}
-		}
-	}
+	checkIDs(what, words, lengths, columns, below, 0)
 	if c.rows == 0 {
 		return 0
 	}
@@ -71,8 +61,8 @@ func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints,
 	return rows
 }
 
-// sumWords writes the gradient [v, width] of a table of vectors, of which the given rows were read: sorted by word, so
-// that one block owns a word and adds its rows in their order.
+// sumWords writes the gradient [v, width] of a table of vectors from the rows that were read. It sorts rows by word, so
+// one block owns a word and adds its rows in their order.
 func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
 	d.fill(table, 4*v*width, 0)
 	if count == 0 {
@@ -83,7 +73,7 @@ func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
 	d.wide("sum_words", count, width).ptr(table, dout, rows, order).int(count, width)
 }
 
-// wide begins a kernel with blocks for n rows and pieces of their columns.
+// wide begins the call of a kernel with blocks for n rows and pieces of their columns.
 func (d *dev) wide(k string, n, columns int) *command {
 	c := d.rows(k, n, columns)
 	c.launch.Grid[1] = uint32((columns + int(c.launch.Threads) - 1) / int(c.launch.Threads))

@@ -26,8 +26,8 @@ func ranked(t *testing.T, m *emulator.Meeting) device.Device {
 	return composed.Over(d)
 }
 
-// Collectives of GPUs are what they are of processors: of items that are dealt in turn, of one value each or of several
-// rows, of none, and of more than a piece of the emulated NCCL; whichever stream goes ahead.
+// Collectives of GPUs give the same results as on processors: for items dealt in turn, of one value or of several rows,
+// for no rows, and for more values than a piece of the emulated NCCL; whichever stream runs ahead.
 func TestCollectives(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -52,8 +52,7 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// What is sent beside the kernels that follow is there after Wait, and of several that which is joined, also in a
-// recording; and a recording without Wait is none.
+// The results of async collectives are there after Wait, also in a recording. A recording without Wait fails.
 func TestAsync(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
@@ -118,7 +117,7 @@ func TestAsync(t *testing.T) {
 	})
 }
 
-// Ranks that make another call, or the same with another size, are told what each called.
+// If ranks make different calls, or calls of different sizes, the error says what each rank called.
 func TestRanksDisagree(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
@@ -134,7 +133,7 @@ func TestRanksDisagree(t *testing.T) {
 	})
 }
 
-// A rank that waits for one which does not come to a collective has an error that names it.
+// If a rank does not come to a collective, the error of a waiting rank names the collective.
 func TestRankThatDoesNotCome(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
@@ -151,7 +150,7 @@ func TestRankThatDoesNotCome(t *testing.T) {
 	})
 }
 
-// A rank that waits for one that is gone has an error, and waits no longer.
+// A rank that waits for a lost rank gets an error.
 func TestLostRank(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"vsetrain/internal/compute/device/cuda/driver"
 )
 
 // Compiler is implemented by the devices of this package.
 type Compiler interface {
-	// Compile loads the kernels for this GPU that are not loaded yet, which the driver compiles unless it kept
-	// them from an earlier start (docs/cuda.md), and says how long each file of them took. A training loads those
-	// that it uses, when it uses them.
+	// Compile loads the kernels for this GPU that are not loaded, and returns how long each file of them took. The
+	// driver compiles them unless its cache has them (docs/cuda.md). A training loads kernels when it uses them.
 	Compile(now func() time.Time) ([]Compiled, error)
 }
 
-// Compiled is a file of kernels that was loaded.
+// Compiled is a loaded file of kernels.
 type Compiled struct {
 	Name    string
 	Kernels int
@@ -26,7 +27,7 @@ type Compiled struct {
 func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 	d.run(func() error {
 		for _, m := range d.modules {
-			if m.handle != 0 || m.target() > 10*d.info.Major+d.info.Minor {
+			if m.handle != 0 || !m.runsOn(d.info) {
 				continue
 			}
 			start := now()
@@ -37,7 +38,8 @@ func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 		}
 		return nil
 	})
-	return all, d.wait()
+	err = d.wait()
+	return all, err
 }
 
 // target is the compute capability that the PTX needs: 80 for 8.0.
@@ -50,11 +52,11 @@ func (m *module) target() (capability int) {
 
 // Launcher is implemented by the devices of this package.
 type Launcher interface {
-	// Launches is how often each kernel for this GPU was started so far, with 0 for those that were not; kernels of a
-	// recording count once.
+	// Launches returns how often each kernel for this GPU was launched, including kernels with 0 launches; a recorded
+	// launch counts once.
 	Launches() map[string]int
-	// Barred are kernels for this GPU that the device does not start here, each with the reason: what the machine
-	// lacks, not what was asked for.
+	// Barred returns the kernels for this GPU that the device cannot start, each with the reason: what the machine
+	// lacks.
 	Barred() map[string]string
 }
 
@@ -64,7 +66,7 @@ func (d *dev) Launches() map[string]int {
 	d.run(func() error {
 		for _, m := range d.modules {
 			for _, f := range m.functions {
-				if m.target() <= 10*d.info.Major+d.info.Minor {
+				if m.runsOn(d.info) {
 					all[f.Name] = f.launched
 				}
 			}
@@ -75,7 +77,10 @@ func (d *dev) Launches() map[string]int {
 	return all
 }
 
-// barred are the reasons why kernels are not started, by their names.
+// runsOn reports whether a GPU can run the kernels.
+func (m *module) runsOn(gpu driver.Info) bool { return m.target() <= 10*gpu.Major+gpu.Minor }
+
+// barred are the reasons why kernels cannot be started, by their names.
 type barred map[string]string
 
 func (b barred) bar(k, format string, args ...any) {
@@ -89,7 +94,7 @@ func (b barred) Barred() map[string]string { return maps.Clone(b) }
 
 // Multiplier is implemented by the devices of this package.
 type Multiplier interface {
-	// BLAS is the file of the cuBLAS that computes products, and its version, both empty where there is none.
+	// BLAS returns the file of the cuBLAS that computes products, and its version; both are empty without cuBLAS.
 	BLAS() (path, version string)
 }
 

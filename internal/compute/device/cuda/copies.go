@@ -9,29 +9,28 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// In precision bf16 the operands of large products are read as bfloat16. Memory that holds such operands gets a copy in
-// bfloat16, half as large, in which every element has an index, and a set of the elements whose copies are copies of
-// their values. A product rounds what its operands lack (round_copy), so each value is rounded once however many
-// products read it; kernels whose results are operands write the copy in the same pass (copyFor, fresh), and Adam the
-// copy of the parameters. Of results that nothing but products read they write the copy alone.
+// copies are the bfloat16 copies of the operands of large products in precision bf16. Memory with such operands gets a
+// copy of half its size, and a set of the elements whose copies are up to date. A product rounds the missing elements
+// (round_copy), so a value is rounded once however many products read it. Kernels whose results are operands write the
+// copy in the same pass (copyFor, fresh), as Adam does for parameters. Of results that only products read, they write
+// the copy alone.
 //
-// Whatever else writes to memory takes its range out of the set: uploads, fills, copies and products exactly; of a
-// kernel all parameters that its source declares as pointers to what is not const (kernels.Written), to the end of the
-// view or, where none is known, of the memory. So a copy cannot be stale because a kernel does not know of it.
+// Whatever else writes to memory removes its range from the set: uploads, fills, copies and products their exact range;
+// a kernel, for each parameter declared without const (kernels.Written), the rest of the view or, if no view is known,
+// of the memory. So no copy is stale because a kernel does not know about it.
 //
-// What is there as a copy alone has no value. Whatever reads it as float32 is a mistake of the caller and panics: a
-// kernel (all its pointers to const count), a copy, a download, a fetch, a product that is Exact or adds to it. So does
-// a product that would find no copy, as after the recording that made it. What is not found is a kernel that reads only
-// through a pointer that it also writes through.
+// A value that exists as a copy alone must not be read as float32: a kernel (through any pointer to const), a copy, a
+// download, a fetch, an Exact product or one that adds to it panics. So does a product that finds no copy, as after the
+// recording that made it. A kernel that reads only through a pointer without const is not detected.
 type copies struct {
 	on     bool // precision bf16
 	from   int  // Options.RoundFrom
 	memory []*copied
-	views  [64]extent // the last views that were given to a method, more than any method has
+	views  [64]extent // the last views of a method, more than any method has
 	seen   int
-	first  int  // of the views of the method that runs
+	first  int  // of the views of the running method
 	alone  bool // some values were written as copies alone
-	lost   bool // calls were dropped (queue.full): what the sets say may not have happened
+	lost   bool // calls were dropped (queue.full), so the sets may be wrong
 }
 
 // copied is memory with a copy.
@@ -39,11 +38,11 @@ type copied struct {
 	base  driver.Ptr // of n float32
 	n     int
 	half  driver.Ptr // of n bfloat16; 0 if the GPU had no room: products then read float32
-	same  spans      // elements whose copy is a copy of their value
-	alone spans      // the ones among them that are there as copies alone
-	gone  spans      // elements that a replay left as copies alone, which are not to be read
+	same  spans      // elements whose copy is up to date
+	alone spans      // of these, the elements that exist as copies alone
+	gone  spans      // elements that a replay left as copies alone, which must not be read
 
-	// While calls are recorded: what was copied by them, and what they found copied before.
+	// During a recording: what its calls copied, and which earlier copies they used.
 	made, needs spans
 }
 
@@ -70,7 +69,7 @@ func (c *copies) find(p driver.Ptr) *copied {
 	return nil
 }
 
-// wrote takes what a kernel may write through an address out of the set.
+// wrote removes what a kernel may write through an address from the set.
 func (c *copies) wrote(p driver.Ptr) {
 	m := c.find(p)
 	if m == nil {
@@ -88,8 +87,8 @@ func (c *copies) wrote(p driver.Ptr) {
 	m.drop(m.index(p), min(m.n, m.index(end)))
 }
 
-// reads says that a value which begins at an address is read as float32. Its first element stands for all: after the
-// rows that there are, memory may hold what is left of another value.
+// reads notes that a value at an address is read as float32. Only its first element is checked: after the last row,
+// memory may hold the rest of another value.
 func (d *dev) reads(p driver.Ptr) {
 	if !d.bf16.alone {
 		return
@@ -99,13 +98,13 @@ func (d *dev) reads(p driver.Ptr) {
 	}
 }
 
-// misread panics: what is read was written as bfloat16 alone.
+// misread panics because a value that is read was written as bfloat16 alone.
 func (d *dev) misread(as string) {
 	panic(fmt.Sprintf("cuda: %s: reads as %s what was written as bfloat16 for products of its step alone (Operand), %s",
 		d.checker.Kernel(), as, cmp.Or(d.at, "in no node")))
 }
 
-// changed takes elements from an address on out of the set.
+// changed removes elements from an address on from the set.
 func (c *copies) changed(p driver.Ptr, elements int) {
 	if !c.on {
 		return
@@ -131,7 +130,7 @@ func (m *copied) drop(lo, hi int) {
 	m.made.drop(lo, hi)
 }
 
-// settle empties the sets where calls were dropped that changed them.
+// settle empties the sets if calls that changed them were dropped.
 func (d *dev) settle() {
 	if d.bf16.lost && d.full == nil {
 		d.bf16.lost = false
@@ -139,7 +138,7 @@ func (d *dev) settle() {
 	}
 }
 
-// copiesOf returns the memory that an address lies in, with room for a copy, or nil.
+// copiesOf returns the memory that contains an address, with room for a copy, or nil.
 func (d *dev) copiesOf(p driver.Ptr) *copied {
 	d.settle()
 	if m := d.bf16.find(p); m != nil {
@@ -152,16 +151,14 @@ func (d *dev) copiesOf(p driver.Ptr) *copied {
 		return nil
 	}
 	m := &copied{}
-	inside := func(base driver.Ptr, n int) bool {
-		if base == 0 || p < base || p >= at(base, n) {
-			return false
+	inside := func(base driver.Ptr, n int) {
+		if base != 0 && p >= base && p < at(base, n) {
+			m.base, m.n = base, n
 		}
-		m.base, m.n = base, n
-		return true
 	}
 	for b := range d.buffers {
-		if b.dtype == device.Float && inside(b.ptr, b.n) {
-			break
+		if b.dtype == device.Float {
+			inside(b.ptr, b.n)
 		}
 	}
 	for _, r := range d.scratch {
@@ -193,23 +190,21 @@ func (d *dev) releaseCopies(base driver.Ptr) {
 	}
 }
 
-// rounded returns the address of the copy of n elements, rounding those that are not copied. ok is false if there is no
-// copy.
+// rounded returns the address of the copy of n elements, and rounds the missing ones. ok is false if there is no copy.
 func (d *dev) rounded(p driver.Ptr, n int) (copy driver.Ptr, ok bool) {
 	m := d.copiesOf(p)
 	if m == nil || n == 0 || m.index(p)+n > m.n {
 		return 0, false
 	}
-	lo := m.index(p)
-	d.complete(m, lo, lo+n)
-	return m.at(lo), true
+	d.complete(m, m.index(p), m.index(p)+n)
+	return m.copyAt(p), true
 }
 
-// complete rounds what [lo, hi) lacks.
+// complete rounds the missing elements of [lo, hi).
 func (d *dev) complete(m *copied, lo, hi int) {
 	gap := m.same.missing(lo, hi)
-	if gap.lo < gap.hi {
-		d.round(m.at(gap.lo), at(m.base, gap.lo), gap.hi-gap.lo)
+	if p := at(m.base, gap.lo); gap.lo < gap.hi {
+		d.round(m.copyAt(p), p, gap.hi-gap.lo)
 	}
 	m.same.add(gap.lo, gap.hi)
 	if !d.recording {
@@ -221,21 +216,22 @@ func (d *dev) complete(m *copied, lo, hi int) {
 }
 
 // takesHalf reports whether products of that many multiplications read bfloat16: then kernels may write their operands
-// as such alone.
+// in bfloat16 alone.
 func (d *dev) takesHalf(multiplications int) bool {
 	return d.bf16.on && multiplications >= d.bf16.from
 }
 
-func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
+// copyAt is the address of the copy of the element at p.
+func (m *copied) copyAt(p driver.Ptr) driver.Ptr { return m.half + (p-m.base)/2 }
 
-// round writes n values rounded to an address with the alignment of the values: where theirs is a multiple of 16 bytes,
-// it is one of 8.
+// round writes n rounded values. The alignment of the addresses agrees: a multiple of 8 bytes if the values are at a
+// multiple of 16.
 func (d *dev) round(to, from driver.Ptr, n int) {
 	d.each("round_copy", (n+3)/4).noted().ptr(to, from).long(headOf(n, from), n)
 }
 
-// copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has
-// to write all of them; after its call fresh says so.
+// copyFor returns where a kernel that writes n elements from p on must write their copies, or 0 for nowhere. After its
+// call, fresh notes that all copies were written.
 func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 	if !d.bf16.on || n == 0 || p == 0 {
 		return 0
@@ -244,10 +240,10 @@ func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 	if m == nil || m.index(p)+n > m.n {
 		return 0
 	}
-	return m.at(m.index(p))
+	return m.copyAt(p)
 }
 
-// operandCopy is copyFor for values that a linear layer of some hundreds of columns follows.
+// operandCopy is copyFor for the input of a linear layer of some hundreds of columns.
 func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
 	if !d.takesHalf(n * 512) {
 		return 0
@@ -255,8 +251,8 @@ func (d *dev) operandCopy(p driver.Ptr, n int) driver.Ptr {
 	return d.copyFor(p, n)
 }
 
-// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are copies
-// of their values, and stay so.
+// currentCopy is copyFor for a kernel that writes some of n elements and their copies: 0 unless all copies are up to
+// date.
 func (d *dev) currentCopy(p driver.Ptr, n int) driver.Ptr {
 	d.settle()
 	m := d.bf16.find(p)
@@ -266,10 +262,10 @@ func (d *dev) currentCopy(p driver.Ptr, n int) driver.Ptr {
 	if gap := m.same.missing(m.index(p), m.index(p)+n); gap.lo < gap.hi {
 		return 0
 	}
-	return m.at(m.index(p))
+	return m.copyAt(p)
 }
 
-// fresh says that n elements from p on and their copies were written, where copyFor gave an address.
+// fresh notes that n elements from p on and their copies were written, if copyFor returned an address.
 func (d *dev) fresh(copy, p driver.Ptr, n int) {
 	if copy == 0 {
 		return
@@ -282,8 +278,7 @@ func (d *dev) fresh(copy, p driver.Ptr, n int) {
 	}
 }
 
-// values returns where a kernel writes the values that it writes the copies of: nowhere, 0, where nothing but products
-// read them and there is a copy.
+// values returns where a kernel writes float32 values: 0, for nowhere, if only products read them and there is a copy.
 func values(p, copy driver.Ptr, operand bool) driver.Ptr {
 	if operand && copy != 0 {
 		return 0
@@ -291,8 +286,8 @@ func values(p, copy driver.Ptr, operand bool) driver.Ptr {
 	return p
 }
 
-// stored is fresh for a kernel that was given values for its result, which is an operand or not. What is there as a
-// copy alone does not outlive the recording that it is made in.
+// stored is fresh for a kernel that wrote its result to values. A copy alone does not outlive the recording that makes
+// it.
 func (d *dev) stored(copy, p driver.Ptr, n int, operand bool) {
 	if copy == 0 {
 		return
@@ -306,8 +301,8 @@ func (d *dev) stored(copy, p driver.Ptr, n int, operand bool) {
 	}
 }
 
-// aloneAt returns the address of the copy of an operand that is there as a copy alone, 0 for others. A recording reads
-// only what it makes.
+// aloneAt returns the address of the copy of an operand that exists as a copy alone, 0 for others. A recording reads
+// only copies that it makes.
 func (d *dev) aloneAt(p driver.Ptr) driver.Ptr {
 	if !d.bf16.alone {
 		return 0
@@ -323,17 +318,17 @@ func (d *dev) aloneAt(p driver.Ptr) driver.Ptr {
 	if !m.alone.has(i) {
 		return 0
 	}
-	return m.at(i)
+	return m.copyAt(p)
 }
 
-// recordedCopies says what a recording of calls expects of the copies of a memory, and what they are after it.
+// recordedCopies are the copies of a memory that a recording needs, and those after it.
 type recordedCopies struct {
-	m             *copied
-	needs, behind spans
-	gone          spans // left as copies alone
+	m            *copied
+	needs, after spans
+	gone         spans // left as copies alone
 }
 
-// recordCopies begins to note what recorded calls need and make. finish ends it: nothing has run.
+// recordCopies begins to note what recorded calls need and make. finish ends it and restores the sets: nothing has run.
 func (d *dev) recordCopies() (finish func() []recordedCopies) {
 	before := make([]copied, len(d.bf16.memory))
 	for i, m := range d.bf16.memory {
@@ -343,15 +338,15 @@ func (d *dev) recordCopies() (finish func() []recordedCopies) {
 	return func() (all []recordedCopies) {
 		for i, m := range d.bf16.memory {
 			r := recordedCopies{m: m, needs: m.needs}
-			for _, s := range m.needs { // what was needed and is still the same, and what was made
-				r.behind.add(s.lo, s.hi)
+			for _, s := range m.needs { // what was needed and is unchanged, and what was made
+				r.after.add(s.lo, s.hi)
 			}
-			r.behind.intersect(m.same)
+			r.after.intersect(m.same)
 			for _, s := range m.made {
-				r.behind.add(s.lo, s.hi)
+				r.after.add(s.lo, s.hi)
 			}
 			for _, s := range m.alone {
-				r.behind.drop(s.lo, s.hi)
+				r.after.drop(s.lo, s.hi)
 			}
 			r.gone = m.alone
 			m.same, m.alone, m.gone, m.made, m.needs = before[i].same, before[i].alone, before[i].gone, nil, nil
@@ -361,7 +356,7 @@ func (d *dev) recordCopies() (finish func() []recordedCopies) {
 	}
 }
 
-// expect makes the copies as recorded calls found them; behind makes the sets those that the calls leave.
+// expect makes the copies that recorded calls need.
 func (d *dev) expect(all []recordedCopies) {
 	d.settle()
 	for _, r := range all {
@@ -374,9 +369,10 @@ func (d *dev) expect(all []recordedCopies) {
 	}
 }
 
+// copiesAfter sets the sets to what recorded calls leave.
 func (d *dev) copiesAfter(all []recordedCopies) {
 	d.bf16.forget()
 	for _, r := range all {
-		r.m.same, r.m.gone = append(r.m.same[:0], r.behind...), append(r.m.gone[:0], r.gone...)
+		r.m.same, r.m.gone = append(r.m.same[:0], r.after...), append(r.m.gone[:0], r.gone...)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/lab/devicetest"
-	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
 
@@ -34,14 +33,11 @@ func (w watched) Sync() error {
 	return w.Device.Sync()
 }
 
-// No kernel writes to memory and leaves the copies of old values behind; and products of copies are the same as
-// products of operands that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are
-// widened, and products add up in another order (TestGRUOfWidenedInputs).
+// No kernel leaves stale copies of what it writes, and products of copies have the same bits as products that round
+// their operands. Gradients of a GRU do not: with copies its inputs are widened, and products add in another order
+// (TestGRUOfWidenedInputs).
 func TestCopiesOfAllKernels(t *testing.T) {
-	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
-	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
-	defer copied.Close()
-	defer plain.Close()
+	copied, plain := newBench(t, copying).Device, cuda.WithoutCopies(newBench(t, copying).Device)
 	widened := []string{"GRUGrad", "BiGRUGrad"}
 	devicetest.Identical(t, slices.DeleteFunc(devicetest.Families(), func(name string) bool {
 		return slices.Contains(widened, name)
@@ -49,12 +45,11 @@ func TestCopiesOfAllKernels(t *testing.T) {
 	devicetest.Identical(t, widened, copied, watched{copied, t})
 }
 
-// A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what
-// follows a replay finds the copies as it left them.
+// A replay finds the same copies as its recording, whatever changed values in between; later calls find the copies as
+// the replay left them.
 func TestRecordedCopies(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-	defer d.Close()
-	b := &bench{t, d}
+	b := newBench(t, copying)
+	d := b.Device
 	r := d.(device.Recorder)
 	x, w, extra, y, z := b.floats(1, 2), b.floats(10, 20), b.floats(3, 5), b.floats(0), b.floats(0)
 	dot := func(to, a, c device.View) {
@@ -79,46 +74,40 @@ func TestRecordedCopies(t *testing.T) {
 	b.want("nothing has run", y, 50)
 	r.Replay(rec)
 	b.want("first", y, 50)
-	b.want("first, behind Adam", z, 2*9+4*19)
+	b.want("first, after Adam", z, 2*9+4*19)
 	d.UploadFloats(w, []float32{100, 200})
 	r.Replay(rec)
 	b.want("with other parameters", y, 2*100+4*200)
-	b.want("with other parameters, behind Adam", z, 4*99+8*199)
+	b.want("with other parameters, after Adam", z, 4*99+8*199)
 	dot(y, x, w)
-	b.want("behind a replay", y, 4*99+8*199)
+	b.want("after a replay", y, 4*99+8*199)
 	device.Do(d, device.Fill{Dst: x.Slice(1, 2), Value: 1})
 	r.Replay(rec)
 	b.want("after a fill", y, 4*99+1*199)
 	r.Replay(rec)
 	dot(y, x, w)
-	b.want("behind two replays", y, 16*97+4*197)
+	b.want("after two replays", y, 16*97+4*197)
 	dot(y, extra, w)
 	b.want("a value that the recording writes last", y, 16*3*97+16*5*197)
-	if stale := cuda.StaleCopies(d); stale != "" {
-		t.Error(stale)
-	}
+	b.fresh("at the end")
 	try.Do(t, d.Sync())
 }
 
-// Where the GPU has no room for copies, products round operands themselves.
+// If the GPU has no room for copies, products round operands themselves.
 func TestNoRoomForCopies(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-	defer d.Close()
-	b := &bench{t, d}
+	b := newBench(t, copying)
+	d := b.Device
 	x, y := b.floats(1+1./1024, 2), b.floats(0)
-	free, total, err := d.(device.Resident).FreeMemory()
-	try.Do(t, err)
-	emulator.Set(t, "memory", int(total-free), 4<<30)
+	b.full(0)
 	device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
 	b.want("product", y, 5)
 	try.Do(t, d.Sync())
 }
 
-// Kernels whose results are operands write the copies with them: nothing is left to round for the next product.
+// Kernels whose results are operands also write the copies, so the next product rounds nothing.
 func TestCopiesOfProducers(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-	defer d.Close()
-	b := &bench{t, d}
+	b := newBench(t, copying)
+	d := b.Device
 	r, s := d.(device.Resident), d.(device.Streamer)
 	const n, w = 3, 5
 	some := func(n int) device.View {
@@ -153,7 +142,7 @@ func TestCopiesOfProducers(t *testing.T) {
 		Bias: some(w), F: device.GELU, Active: active}
 	geluBack := device.BiasActivate{F: device.GELU, M: n, N: w, X: gelu.C, Y: active, DY: some(n * w), DX: dActive}
 	three := some(3 * n * w) // queries, keys and values of a row beside each other
-	lengths := device.Ints{Host: []int32{2, 1}, View: b.ints(2, 1)}
+	lengths := b.known(2, 1)
 	attention := device.SelfAttention{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context,
 		DContext: some(n * w),
 		Query:    three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes,
@@ -189,19 +178,16 @@ func TestCopiesOfProducers(t *testing.T) {
 			device.Do(d, device.Gemm{TransB: true, M: n, N: n, K: c.of.N / n, Alpha: 1, A: c.of, B: c.of, C: product})
 		})
 		if with != alone {
-			t.Errorf("%s: %d kernels, and with a product behind %d", c.name, alone, with)
+			t.Errorf("%s: %d kernels, and with a product %d", c.name, alone, with)
 		}
-		if stale := cuda.StaleCopies(d); stale != "" {
-			t.Errorf("%s: %s", c.name, stale)
-		}
+		b.fresh(c.name)
 	}
 }
 
-// A sum over rows that rounds them too is the sum of the values, as it is where they are rounded already.
+// A sum over rows that also rounds them adds the values themselves, whether their copies existed before or not.
 func TestColumnSumOfCopiedRows(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-	defer d.Close()
-	b := &bench{t, d}
+	b := newBench(t, copying)
+	d := b.Device
 	const rows, cols = 300, 3 // rows of three blocks
 	values := make([]float32, rows*cols)
 	var want [cols]sum
@@ -219,18 +205,15 @@ func TestColumnSumOfCopiedRows(t *testing.T) {
 		within(t, copies, b.doubles(sums), all)
 		device.Do(d, device.Fill{Dst: sums, Value: math.NaN()})
 	}
-	if stale := cuda.StaleCopies(d); stale != "" {
-		t.Error(stale)
-	}
+	b.fresh("at the end")
 }
 
-// Of results that nothing but products read, kernels write the copies alone: memory of the values stays as it is, and
-// later products give the bits that they give otherwise, in a recording too, as do sums of the values for biases. Rows
-// that belong to no caption are 0.
+// Of results that only products read, kernels write the copies alone: the memory of the values does not change. Later
+// products, and sums of the values for biases, give the same bits as with values, in a recording too. Rows that belong
+// to no caption are 0.
 func TestOperandsAlone(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-	defer d.Close()
-	b, r := &bench{t, d}, d.(device.Recorder)
+	b := newBench(t, copying)
+	d, r := b.Device, b.Device.(device.Recorder)
 	some := func(n int) device.View {
 		x := make([]float32, n)
 		for i := range x {
@@ -294,7 +277,7 @@ func TestOperandsAlone(t *testing.T) {
 		got := result()
 		for _, v := range c.results {
 			if values := cuda.Raw(d, v); slices.ContainsFunc(values, func(v float32) bool { return v == v }) {
-				t.Errorf("%s: values that nobody reads are written: %v", c.name, values)
+				t.Errorf("%s: unused values are written: %v", c.name, values)
 			}
 		}
 		run(false)
@@ -313,27 +296,23 @@ func TestOperandsAlone(t *testing.T) {
 		device.Do(d, device.Fill{Dst: c.results[0]})
 		device.Do(d, device.Gemm{TransA: true, M: 1, N: 1, K: n, Alpha: 1, A: c.results[0], LDA: c.columns,
 			B: c.results[0], LDB: c.columns, C: product})
-		b.want(c.name+": what is written behind", product.Slice(0, 1), 0)
+		b.want(c.name+": what is written later", product.Slice(0, 1), 0)
 		rec := try.Get(r.Record(func() { run(true) }))(t)
 		r.Replay(rec)
 		if got := result(); !slices.Equal(got, want) {
 			t.Errorf("%s: a recorded product of the copies alone and the sums are %v, want %v", c.name, got, want)
 		}
-		if stale := cuda.StaleCopies(d); stale != "" {
-			t.Errorf("%s: behind the recording %s", c.name, stale)
-		}
+		b.fresh(c.name + ", recorded")
 		run(false)
 		if got := result(); !slices.Equal(got, want) {
-			t.Errorf("%s: behind the recording a product and the sums are %v, want %v", c.name, got, want)
+			t.Errorf("%s: after the recording a product and the sums are %v, want %v", c.name, got, want)
 		}
-		if stale := cuda.StaleCopies(d); stale != "" {
-			t.Errorf("%s: %s", c.name, stale)
-		}
+		b.fresh(c.name)
 	}
 }
 
-// What is written as bfloat16 alone is not a value: whatever reads it as float32 panics, and says so. So does a product
-// that finds no copies, as the copies of a recording are no longer there after it.
+// Reading a value that was written as bfloat16 alone as float32 panics. So does a product that finds no copies, as
+// after the recording that made them.
 func TestOperandReadAsValue(t *testing.T) {
 	const n, w = 2, 4
 	type world struct {
@@ -347,11 +326,8 @@ func TestOperandReadAsValue(t *testing.T) {
 		device.Do(b.Device, a)
 	}
 	record := func(b world, call func()) {
-		rec, err := b.Device.(device.Recorder).Record(call)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Device.(device.Recorder).Replay(rec)
+		r := b.Device.(device.Recorder)
+		r.Replay(try.Get(r.Record(call))(t))
 	}
 	for _, c := range []struct {
 		name  string
@@ -381,25 +357,25 @@ func TestOperandReadAsValue(t *testing.T) {
 		{"a recorded product", true, func(b world) {
 			record(b, func() { gemm(b, func(a *device.Gemm) { a.A = b.active }) })
 		}},
-		{"a product behind a recording", true, func(b world) {
+		{"a product after a recording", true, func(b world) {
 			record(b, func() { b.gelu(true) })
 			gemm(b, func(a *device.Gemm) { a.A = b.active })
 		}},
-		{"a kernel behind a recording", true, func(b world) {
+		{"a kernel after a recording", true, func(b world) {
 			record(b, func() { b.gelu(true) })
 			device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active})
 		}},
-		{"a kernel behind another recording", false, func(b world) {
+		{"a kernel after another recording", false, func(b world) {
 			record(b, func() { b.gelu(false) })
 			device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active})
 		}},
-		{"a kernel behind values", false, func(b world) {
+		{"a kernel after values", false, func(b world) {
 			device.Do(b.Device, device.Fill{Dst: b.active, Value: 1})
 			device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active})
 		}},
 	} {
-		d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-		b := world{bench: &bench{t, d}}
+		b := world{bench: newBench(t, copying)}
+		d := b.Device
 		b.rows, b.y, b.square = b.floats(1, 2, 3, 4, 0, 0, 0, 0), b.floats(1, 2, 3, 4), b.floats(1, 2, 3, 4, 1, 0, 0, 0,
 			0, 1, 0, 0, 0, 0, 1, 0)
 		b.active = b.rows.Slice(w, n*w)
@@ -430,9 +406,8 @@ func TestOperandReadAsValue(t *testing.T) {
 
 // Calls that are dropped because the GPU has no scratch memory change no copies.
 func TestCopiesAfterAFullGPU(t *testing.T) {
-	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
-	defer d.Close()
-	b := &bench{t, d}
+	b := newBench(t, copying)
+	d := b.Device
 	x, y, sum := b.floats(1, 3), b.floats(0), b.floats(0)
 	product := func() {
 		device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
@@ -441,16 +416,12 @@ func TestCopiesAfterAFullGPU(t *testing.T) {
 	b.want("product", y, 10)
 	norm := device.LayerNorm{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0),
 		Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
-	free, total, err := d.(device.Resident).FreeMemory()
-	try.Do(t, err)
-	emulator.Set(t, "memory", int(total-free), 4<<30)
+	b.full(0)
 	d.UploadFloats(x, []float32{2, 3})
 	device.Do(d, device.SumSquares{Sum: sum, X: x}) // has no room
 	device.Do(d, norm)                              // would write x and its copy
-	wantError(t, "no scratch memory", d.Sync(), "the GPU is full")
+	try.Fails(t, d.Sync(), "the GPU is full")
 	product()
 	b.want("product of what was uploaded", y, 13)
-	if stale := cuda.StaleCopies(d); stale != "" {
-		t.Error(stale)
-	}
+	b.fresh("at the end")
 }

@@ -1,11 +1,11 @@
-// Package cuda is the device of an NVIDIA GPU: the kernels of device.Device in CUDA C (kernels/*.cu), started through
-// the driver that is found at run time (driver).
+// Package cuda is the device of an NVIDIA GPU: the kernels of device.Device in CUDA C (kernels/*.cu), and a driver that
+// is found at run time (driver).
 //
-// Kernels run asynchronously in one stream; features that come with every step travel in another (staging.go). A call
-// of a kernel writes a command; a goroutine that keeps one operating system thread, the owner of the context, hands
-// commands to the driver in batches (queue.go), so that the caller runs ahead of the GPU. What the driver finds wrong
-// comes back from Sync, with the name of the kernel; after that the device does nothing more. Results are the same bits
-// in every run: no float atomics, reductions in fixed order.
+// Kernels run asynchronously in one stream; streamed features are copied in another (staging.go). A call of a kernel
+// writes a command. A goroutine locked to its thread, the owner of the context, hands commands to the driver in batches
+// (queue.go), so the caller runs ahead of the GPU. Sync returns the driver's errors with the name of the kernel; after
+// one, the device computes nothing more. Every run gives the same bits: there are no float atomics, and reductions have
+// a fixed order.
 package cuda
 
 import (
@@ -13,113 +13,38 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
 )
-
-// Precisions of the products; everything else is float32.
-const (
-	FP32 = "fp32"
-	TF32 = "tf32" // operands rounded to 10 bits of mantissa, by cuBLAS and by the kernels for tensor cores
-	BF16 = "bf16" // operands rounded to bfloat16
-)
-
-// Options configure a device.
-type Options struct {
-	Driver string // path of libcuda (driver.Search)
-	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
-	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
-	BLAS []string
-	// NVML are paths of NVML, which tells how the GPU is used (device.UsageReporter); the first that starts is taken.
-	NVML []string
-	// NCCL are paths of NCCL, which sends values to the GPUs of other ranks (device.Joiner), the best first.
-	NCCL []string
-	// Host, where it is not nil, is a job that the device is a rank of, and that brings what joins its ranks: for tests
-	// where there is one GPU, which NCCL refuses to two ranks.
-	Host HostJob
-	// Fast lets NCCL add in another order in every call.
-	Fast  bool
-	Index int // which GPU
-	// Precision is fp32 (also ""), tf32, bf16 or device.PrecisionAuto: bf16 where the GPU has units for it, else fp32.
-	Precision string
-	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16,
-	// and does not round float32 itself; 0 means 2²⁹, from which its own kernel that rounds an operand should pay
-	// (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the same way in every step.
-	// For tests.
-	RoundFrom int
-	// BaseKernels refuses the kernels that multiply on tensor cores themselves (kernels/*_sm80.cu), as the environment
-	// variable VSETRAIN_KERNELS=base does.
-	BaseKernels bool
-	// StepByStep refuses the kernels whose blocks wait for each other, which compute all steps of a recurrence. For
-	// tests.
-	StepByStep bool
-	// Timeout is how long a call of the driver may take, 0 ten minutes: a GPU that has not answered by then has failed,
-	// with an error that names its kernels (driver.Silence).
-	Timeout time.Duration
-	Limits  Limits
-}
-
-// Limits bound what a call works on at once; 0 is the usual bound. Results do not depend on them. For tests.
-type Limits struct {
-	TileBytes   int // workspace of a tile of pairs; usually 512 MB
-	MatchBytes  int // workspace of BlockMatch; usually 512 MB
-	SelfWeights int // weights of self-attention; usually 2²⁶, 256 MB
-	StepBlocks  int // blocks of a step of a GRU on tensor cores, where its units are no more; usually 132
-	PanelFloats int // values of a factored gradient where product_adam does not make it; usually 2²², the second cache
-}
-
-// orUsual fills in the usual bounds.
-func (l Limits) orUsual() Limits {
-	return Limits{TileBytes: cmp.Or(l.TileBytes, 512<<20), MatchBytes: cmp.Or(l.MatchBytes, 512<<20),
-		SelfWeights: cmp.Or(l.SelfWeights, 1<<26), StepBlocks: cmp.Or(l.StepBlocks, 132),
-		PanelFloats: cmp.Or(l.PanelFloats, 1<<22)}
-}
-
-// Validate reports the first option that is out of range.
-func (o Options) Validate() error {
-	if o.RoundFrom < 0 {
-		return fmt.Errorf("device: operands rounded from %d multiplications: expected 0 or a positive number",
-			o.RoundFrom)
-	}
-	if o.Index < 0 {
-		return fmt.Errorf("device: GPU %d: expected 0 or a positive number", o.Index)
-	}
-	switch o.Precision {
-	case "", FP32, TF32, BF16, device.PrecisionAuto:
-		return nil
-	}
-	return fmt.Errorf("device: precision %q on cuda: expected fp32, tf32 or bf16", o.Precision)
-}
 
 // dev implements device.Device.
 type dev struct {
 	checker   device.Checker
 	kernels   device.KernelTable
 	drv       driver.Driver
-	blas      driver.BLAS // nil: products by the own kernel
+	blas      driver.BLAS // nil: vsetrain's kernel computes products
 	blasSpace driver.Ptr  // memory that blas uses
 	biased    bool        // blas adds a bias to a product in the same kernel
-	unbiased  bool        // it was warned that blas failed to
+	unbiased  bool        // the device has warned that blas failed to
 	info      driver.Info
 	index     int
 	precision string
-	tensor    tensor // what kernels of *_sm80.cu multiply
+	tensor    tensor // operands of the kernels in *_sm80.cu
 	limits    Limits
 	warnings  []string
 	monitor   driver.Monitor // nil without NVML
 	context   driver.Context
 	stream    driver.Stream // of the kernels
-	copies    driver.Stream // of values that are streamed
+	copies    driver.Stream // of streamed values
 	modules   []*module
-	functions map[string]*function // by the names that calls use
+	functions map[string]*function // by name
 	residents map[resident]int
-	apart     bool // blocks do not wait for each other: StepByStep, or a recording of such kernels was refused
+	apart     bool // no kernels whose blocks wait for each other: StepByStep, or the driver refused them
 
 	queue
 	barred
-	job            // that the device is a rank of
+	job            // of which the device is a rank
 	bf16    copies // of operands
 	match   blockMatch
 	gru     layer
@@ -133,8 +58,8 @@ type dev struct {
 	halves  []byte
 	closed  bool
 
-	recording  bool // between the beginning and the end of Record
-	together   bool // and a kernel whose blocks run at once is in it
+	recording  bool // during Record
+	together   bool // the recording has a kernel whose blocks run at once
 	refused    error
 	recordings map[*recording]struct{}
 	tables     map[*table]struct{}
@@ -157,25 +82,10 @@ var (
 	_ Compiler              = (*dev)(nil)
 )
 
-// NoSuchGPUError is the error of an Index that is out of range.
-type NoSuchGPUError struct{ Index, Count int }
-
-func (e *NoSuchGPUError) Error() string {
-	return fmt.Sprintf("GPU %d does not exist: the driver lists %d, counted from 0; set device.index",
-		e.Index, e.Count)
-}
-
-// UnusableError is the error of a GPU that is there, but that cannot be used.
-type UnusableError struct{ Err error }
-
-func (e *UnusableError) Error() string { return e.Err.Error() }
-
-func (e *UnusableError) Unwrap() error { return e.Err }
-
-// oldest is the CUDA version that a driver has to support at least.
+// oldest is the oldest CUDA version that is supported.
 const oldest = 11040
 
-// Open starts the GPU. Where there is one that cannot be used the error is an *UnusableError.
+// Open starts the GPU. If the GPU exists but cannot be used, the error is an *UnusableError.
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -185,7 +95,7 @@ func Open(o Options) (device.Device, error) {
 	case "base":
 		o.BaseKernels = true
 	default:
-		return nil, fmt.Errorf("device: cuda: VSETRAIN_KERNELS=%s: expected base, or nothing", v)
+		return nil, fmt.Errorf("device: cuda: VSETRAIN_KERNELS=%s: expected base, or no value", v)
 	}
 	o.Timeout = cmp.Or(o.Timeout, driver.Timeout)
 	drv, err := driver.Within(o.Timeout, "its start", o.start)
@@ -211,7 +121,7 @@ func Open(o Options) (device.Device, error) {
 	return d, nil
 }
 
-// start loads the driver and looks whether it has the GPU.
+// start loads the driver and checks that it has the GPU.
 func (o *Options) start() (drv driver.Driver, err error) {
 	if drv, err = driver.Open(o.Driver); err != nil {
 		return nil, err
@@ -232,21 +142,20 @@ func (o *Options) start() (drv driver.Driver, err error) {
 	return drv, nil
 }
 
-// opened is the error of a driver that does not start: of a GPU only where the driver says something else than that
-// there is none.
+// opened returns the error of a driver that does not start. It is an *UnusableError unless there is no driver or no
+// GPU.
 func opened(err error) error {
-	var said *driver.Error
-	var silent *driver.Silence
-	var unusable *UnusableError
-	usable := !errors.As(err, &said) || driver.NoDevice(err) || driver.NoDriver(err)
-	usable = usable && !errors.As(err, &silent) && !errors.As(err, &unusable)
-	if err = fmt.Errorf("device: cuda: %w", err); !usable {
+	_, failed := errors.AsType[*driver.Error](err)
+	_, silent := errors.AsType[*driver.Silence](err)
+	_, unusable := errors.AsType[*UnusableError](err)
+	unusable = unusable || silent || failed && !driver.NoDevice(err) && !driver.NoDriver(err)
+	if err = fmt.Errorf("device: cuda: %w", err); unusable {
 		return &UnusableError{err}
 	}
 	return err
 }
 
-// version writes a number of cuDriverGetVersion: 12.8 for 12080.
+// version formats a number of cuDriverGetVersion: 12.8 for 12080.
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // begin makes the context and finds the kernels, on the thread that owns the context.
@@ -268,7 +177,7 @@ func (d *dev) begin(o Options) (err error) {
 	if d.info.Major >= 8 && !o.BaseKernels {
 		d.tensor = tensorOf(d.precision)
 	}
-	others := d.others(o.NVML) // before this process is one of those that NVML lists
+	others := d.others(o.NVML) // before NVML lists this process
 	if d.context, err = d.drv.Retain(o.Index); err != nil {
 		return err
 	}
@@ -296,7 +205,7 @@ func (d *dev) begin(o Options) (err error) {
 	for _, m := range d.modules {
 		for _, f := range m.functions {
 			if o.BaseKernels && m.target() >= 80 {
-				d.bar(f.Name, "VSETRAIN_KERNELS=base leaves it out")
+				d.bar(f.Name, "VSETRAIN_KERNELS=base turns it off")
 			}
 		}
 	}
@@ -334,7 +243,7 @@ func (d *dev) Name() string {
 	return fmt.Sprintf("cuda, %s, %d GB, %s, %s", d.info.Name, d.info.Memory>>30, products, d.precision)
 }
 
-// blasVersion writes the version of cuBLAS: 12.8 for 120805.
+// blasVersion formats the version of cuBLAS: 12.8 for 120805.
 func (d *dev) blasVersion() string {
 	return fmt.Sprintf("%d.%d", d.blas.Version()/10000, d.blas.Version()/100%100)
 }
@@ -365,11 +274,11 @@ func (d *dev) Close() error {
 	d.small.parts = nil
 	d.wait()
 	d.job.end()
-	if d.gone != nil { // nothing can be released
+	if d.gone != nil { // nothing can be freed
 		d.closed = true
 		return nil
 	}
-	d.failure = nil // what can be released is released also after a failure
+	d.failure = nil // free what can be freed
 	d.run(d.end)
 	err := d.wait()
 	d.closed = true
@@ -377,21 +286,22 @@ func (d *dev) Close() error {
 	return err
 }
 
+// drop releases a handle or memory that is not the zero value, and keeps the first error.
+func drop[H comparable](first *error, release func(H) error, h H) {
+	if h != *new(H) {
+		*first = cmp.Or(*first, release(h))
+	}
+}
+
+// end releases everything, on the thread of the context.
 func (d *dev) end() (first error) {
-	keep := func(err error) {
-		first = cmp.Or(first, err)
+	keep := func(err error) { first = cmp.Or(first, err) }
+	free := func(p driver.Ptr) { drop(&first, d.drv.Free, p) }
+	d.idle() // a failure of earlier work has been reported
+	if d.comm != nil {
+		keep(d.comm.Close())
 	}
-	free := func(p driver.Ptr) {
-		if p != 0 {
-			keep(d.drv.Free(p))
-		}
-	}
-	for _, s := range [3]driver.Stream{d.copies, d.side.stream, d.stream} {
-		if s != 0 {
-			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
-		}
-	}
-	d.job.close(keep)
+	keep(d.side.close(d.drv))
 	for _, m := range d.bf16.memory {
 		free(m.half)
 	}
@@ -425,19 +335,14 @@ func (d *dev) end() (first error) {
 	}
 	free(d.blasSpace)
 	for _, m := range d.modules {
-		if m.handle != 0 {
-			keep(d.drv.UnloadModule(m.handle))
-		}
+		drop(&first, d.drv.UnloadModule, m.handle)
 	}
 	keep(d.staging.close(d.drv))
 	for i := range d.fetches {
 		keep(d.fetches[i].close(d.drv))
 	}
-	for _, s := range [2]driver.Stream{d.copies, d.stream} {
-		if s != 0 {
-			keep(d.drv.DestroyStream(s))
-		}
-	}
+	drop(&first, d.drv.DestroyStream, d.copies)
+	drop(&first, d.drv.DestroyStream, d.stream)
 	if d.context != 0 {
 		keep(d.drv.SetCurrent(0))
 		keep(d.drv.Release(d.index))

@@ -1,6 +1,8 @@
 package cuda_test
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -27,7 +29,7 @@ func open(t testing.TB, o cuda.Options) device.Device {
 
 func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
 	emulator.Library(t)
-	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what
+	// The suite counts allocations on one processor. With more processors before, the runtime would allocate again what
 	// it needs to block on a channel.
 	processors := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
@@ -37,20 +39,18 @@ func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.
 }
 
 // The suite that every device passes, on the emulated driver: threads in random order, unless EMULATED_CUDA_ORDER names
-// another (make test-orders), and work done only when somebody waits for it.
+// another (make test-orders), and work done only when something waits for it.
 func TestConformance(t *testing.T) {
-	order := 2
-	if v := os.Getenv("EMULATED_CUDA_ORDER"); v != "" {
-		var err error
-		if order, err = strconv.Atoi(v); err != nil || order < 0 || order > 2 {
-			t.Fatalf("EMULATED_CUDA_ORDER=%s: expected 0 (forward), 1 (reverse) or 2 (random)", v)
-		}
+	v := cmp.Or(os.Getenv("EMULATED_CUDA_ORDER"), "2")
+	order, err := strconv.Atoi(v)
+	if err != nil || order < 0 || order > 2 {
+		t.Fatalf("EMULATED_CUDA_ORDER=%s: expected 0 (forward), 1 (reverse) or 2 (random)", v)
 	}
 	o := cuda.Options{BLAS: []string{"emulated"}, Limits: cuda.Limits{PanelFloats: 16_384}}
 	devicetest.Run(t, variant(t, o, order, 1))
 }
 
-// Every kind of product; threads forward and in reverse, work at once and late.
+// Every kind of product, with threads forward and in reverse, and work done at once and late.
 func TestConformanceOfProducts(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -68,44 +68,35 @@ func TestConformanceOfProducts(t *testing.T) {
 			[]string{"Gemm", "BiGRUGrad", "BlockMatch", "Similarities", "GraphReason", "SelfAttention", "Factored"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			devicetest.RunOnly(t, variant(t, c.options, c.order, c.deferred), c.families...)
+			devicetest.Run(t, variant(t, c.options, c.order, c.deferred), c.families...)
 		})
 	}
 }
 
-// What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
+// What does not fit into scratch memory is computed in parts, with the same results; threads and blocks in reverse.
 func TestConformanceInParts(t *testing.T) {
 	o := cuda.Options{Limits: cuda.Limits{MatchBytes: 20_000, SelfWeights: 100}}
-	devicetest.RunOnly(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights",
+	devicetest.Run(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights",
 		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
-// What is composed of other kernels needs no more of a device with its own memory.
+// Composed kernels need nothing else of a device with its own memory.
 func TestConformanceOfComposedKernels(t *testing.T) {
 	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
 	alone := func(t *testing.T) device.Device { return definitions.Alone(open(t)) }
-	devicetest.RunOnly(t, alone, "Cells", "Segments", "PoolWeights", "WordGraph")
+	devicetest.Run(t, alone, "Cells", "Segments", "PoolWeights", "WordGraph")
 }
 
-// TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
+// TF32 keeps 10 bits of mantissa, except in exact products.
 func TestTF32(t *testing.T) {
-	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: []string{"emulated"}}, 0, 0)(t)
-	defer d.Close()
-	alloc := func(v float64) device.View {
-		b := try.Get(d.Alloc(device.Float, 1))(t)
-		device.Do(d, device.Fill{Dst: device.ViewOf(b), Value: v})
-		return device.ViewOf(b)
-	}
+	b := newBench(t, cuda.Options{Precision: cuda.TF32, BLAS: []string{"emulated"}})
 	for _, c := range []struct {
-		x, want float64
+		x, want float32
 		exact   bool
 	}{{1 + 1./1024, 1 + 1./1024, false}, {1 + 1./4096, 1, false}, {1 + 1./4096, 1 + 1./4096, true}} {
-		out := alloc(0)
-		device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: alloc(c.x), B: alloc(1), C: out, Exact: c.exact})
-		got := make([]float64, 1)
-		d.DownloadDoubles(got, out)
-		if got[0] != c.want {
-			t.Errorf("%v, exact %v: product with 1 is %v, want %v", c.x, c.exact, got[0], c.want)
-		}
+		out := b.floats(0)
+		device.Do(b.Device, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: b.floats(c.x), B: b.floats(1), C: out,
+			Exact: c.exact})
+		b.want(fmt.Sprintf("product of %v and 1, exact %v", c.x, c.exact), out, c.want)
 	}
 }

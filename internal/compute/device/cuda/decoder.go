@@ -7,16 +7,16 @@ import (
 
 // The steps of a decoder on tensor cores (decoder_sm80.cu).
 const (
-	decoderWidth   = 512 // the greatest H, A and E, which have to be the same
-	decoderRegions = 64  // the most regions of an image
+	decoderWidth   = 512 // the largest H = A = E
+	decoderRegions = 64  // of an image, at most
 )
 
-// decoderBlocks are the blocks of a kernel of all steps: groups of units and parts of the sequences, in one or two
-// kinds, each with so much shared memory.
+// decoderBlocks are the blocks of a kernel of all steps: groups of units times parts of the sequences, in one or two
+// kinds, each with the given shared memory.
 type decoderBlocks struct{ x, y, shared int }
 
-// decoderBlocks finds them for blocks of that many units and columns, of which summed are added at a time; x is 0 where
-// they cannot run at once, or the sizes are others than the kernels have.
+// decoderBlocks returns blocks of that many units and columns, of which summed are added at a time. x is 0 if they
+// cannot run at once, or if the kernels do not support the sizes.
 func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, summed int) (s decoderBlocks) {
 	h, batch := a.H, len(a.Lengths.Host)
 	if d.tensor != tensorBF16 || h%32 != 0 || h > decoderWidth || a.A != h || a.E != h || a.R > decoderRegions ||
@@ -28,16 +28,15 @@ func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, 
 	s.x = groups * d.splitsAtOnce(k, batch, groups*kinds, s.shared)
 	if why := d.barred[k]; s.x == 0 && why != "" {
 		for _, with := range [2]string{"decoder_weights", "decoder_sums"} {
-			d.bar(with, "it belongs to %s, and of that %s", k, why)
+			d.bar(with, "it is used with %s, and there %s", k, why)
 		}
 	}
 	return s
 }
 
-// decoderOperands packs the weights, and returns them, memory of an operand of that many values for each sequence and
-// of one of h, and the counter of barriers, which is 0.
-func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns, first, second,
-	arrived driver.Ptr) {
+// decoderOperands packs the weights. It returns them, memory for an operand of width values for each sequence and for
+// one of h values, and the counter of barriers, which is 0.
+func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns, first, second, arrived driver.Ptr) {
 	h, rows := a.H, (len(a.Lengths.Host)+15)/16*16
 	columns = d.need(scratchHidden, 2*7*h*h)
 	first = d.need(scratchCarry, 2*rows*(width+h)+16)
@@ -48,7 +47,7 @@ func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns,
 	return columns, first, second, arrived
 }
 
-// Decoder computes the kernel where the GPU has room for all blocks of a step at once.
+// Decoder computes the kernel if the GPU runs all blocks of a step at once.
 func (d *dev) Decoder(a device.Decoder) bool {
 	if a.Grad {
 		return d.decodeBack(a)

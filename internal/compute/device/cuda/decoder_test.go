@@ -46,17 +46,9 @@ func (s decoderCase) numbers(rows int) []int32 {
 
 // decoderArgs are the arguments of a decoder.
 func (c *pairCase) decoderArgs(s decoderCase) device.Decoder {
-	h, r, b, rows := s.h, s.r, len(s.lengths), 0
-	for _, n := range s.lengths {
-		rows += int(n)
-	}
+	h, r, b, rows := s.h, s.r, len(s.lengths), device.Total(s.lengths)
 	scaled := func(n int, by float64) device.View {
 		_, v := c.normal(n, by)
-		return v
-	}
-	ints := func(x []int32) device.Ints {
-		v := device.Ints{View: c.place(device.Int32, len(x)), Host: x}
-		c.d.UploadInts(v.View, x)
 		return v
 	}
 	small := 1 / math.Sqrt(float64(h))
@@ -64,13 +56,12 @@ func (c *pairCase) decoderArgs(s decoderCase) device.Decoder {
 		Regions: scaled(b*r*h, 1), Initial: scaled(b*h, 1), Score: scaled(h, 3*small),
 		Attend: scaled(h*(2*h), small), LDAttend: 2 * h,
 		WHH: scaled(3*h*h, small), WIH: scaled(3*h*(h+1), small), LDWIH: h + 1, BHH: scaled(3*h, small),
-		Gates: scaled(rows*4*h, 1), Prev: c.out(rows * h), Context: c.out(rows * h), Weights: c.out(rows * r),
-		Query: c.out(rows * h), States: c.out(rows * h), DStates: scaled(rows*h, 1), DInitial: c.out(b * h),
-		DQuery: c.out(rows * h), DKeys: c.out(b * r * h), DRegions: c.out(b * r * h), DVector: c.out(b * h)}
+		Gates: scaled(rows*4*h, 1), Prev: c.nan(rows * h), Context: c.nan(rows * h), Weights: c.nan(rows * r),
+		Query: c.nan(rows * h), States: c.nan(rows * h), DStates: scaled(rows*h, 1), DInitial: c.nan(b * h),
+		DQuery: c.nan(rows * h), DKeys: c.nan(b * r * h), DRegions: c.nan(b * r * h), DVector: c.nan(b * h)}
 	if s.rate > 0 {
-		a.Drop = device.DropoutParams{Rate: s.rate, Key: philox.NewKey(3, "context"),
-			Step: ints([]int32{decoderStep, 0}),
-			Rows: ints(s.numbers(rows)).View}
+		a.Drop = device.DropoutParams{Rate: s.rate, Key: philox.NewKey(3, "context"), Step: c.known(decoderStep, 0),
+			Rows: c.ints(s.numbers(rows)...)}
 	}
 	return a
 }
@@ -80,7 +71,7 @@ const decoderStep = 5
 
 // decoder runs all steps of a decoder and their gradient.
 func (c *pairCase) decoder(s decoderCase) *decoderValues {
-	defer c.d.Close()
+	defer c.Close()
 	a := c.decoderArgs(s)
 	x := &decoderValues{decoderCase: s, drop: a.Drop.Key, numbers: s.numbers(a.Query.N / s.h)}
 	read := func(to *[]float64, v device.View) {
@@ -88,12 +79,12 @@ func (c *pairCase) decoder(s decoderCase) *decoderValues {
 		*to = c.results[len(c.results)-1]
 	}
 	read(&x.inputs, a.Gates)
-	if !c.d.Do(&a) {
-		c.t.Fatalf("%+v: the steps are left to the caller", s)
+	if !c.Do(&a) {
+		c.Fatalf("%+v: the steps are left to the caller", s)
 	}
 	read(&x.gates, a.Gates)
-	if a.Grad = true; !c.d.Do(&a) {
-		c.t.Fatalf("%+v: the steps of the gradient are left to the caller", s)
+	if a.Grad = true; !c.Do(&a) {
+		c.Fatalf("%+v: the steps of the gradient are left to the caller", s)
 	}
 	to := []*[]float64{&x.keys, &x.regions, &x.initial, &x.score, &x.attend, &x.whh, &x.wih, &x.bhh, &x.dStates,
 		&x.prev, &x.context, &x.weights, &x.query, &x.states, &x.slopes, &x.dInitial, &x.dQuery, &x.dKeys, &x.dRegions,
@@ -103,7 +94,7 @@ func (c *pairCase) decoder(s decoderCase) *decoderValues {
 		a.DVector} {
 		read(to[i], v)
 	}
-	try.Do(c.t, c.d.Sync())
+	try.Do(c.TB, c.Sync())
 	x.bits = c.results
 	return x
 }
@@ -217,13 +208,6 @@ func (x *decoderValues) check(t *testing.T, what string) {
 			}
 		}
 	}
-	totals := func(sums []sum) []approx {
-		all := make([]approx, len(sums))
-		for i := range sums {
-			all[i] = sums[i].total()
-		}
-		return all
-	}
 	within(t, what+": Prev", x.prev, prev)
 	within(t, what+": Query", x.query, state.times(attend.transposed(), rows, h, h))
 	within(t, what+": Weights", x.weights, weights)
@@ -288,15 +272,15 @@ func TestDecoderLeftToTheCaller(t *testing.T) {
 		args.A = c.a
 		p.read(args.Gates)
 		before := emulator.Launches(t)
-		forward := p.d.Do(&args)
-		try.Do(t, p.d.Sync())
+		forward := p.Do(&args)
+		try.Do(t, p.Sync())
 		started := emulator.Launches(t) != before
 		if want := what == "as it should be"; forward != want || started != want {
 			t.Errorf("%s: all steps at once: %v, kernels were started: %v, want %v", what, forward, started, want)
 		}
-		if args.Grad = true; what != "as it should be" && p.d.Do(&args) {
+		if args.Grad = true; what != "as it should be" && p.Do(&args) {
 			t.Errorf("%s: all steps of the gradient at once", what)
 		}
-		p.d.Close()
+		p.Close()
 	}
 }

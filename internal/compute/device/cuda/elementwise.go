@@ -34,7 +34,7 @@ func (d *dev) ActivateGrad(a device.Activate) {
 	c.int(int(a.F)).long(head, a.DX.N)
 }
 
-// BiasActivate has blocks of at least activePiece rows, and of that many that a large GPU runs all of them at once.
+// BiasActivate has blocks of at least activePiece rows, and no more blocks than a large GPU runs at once.
 const (
 	activePiece  = 32
 	activeBlocks = 528
@@ -66,7 +66,7 @@ func (d *dev) BiasActivate(a device.BiasActivate) {
 	}
 }
 
-// activePieces calls the kernel of BiasActivate on pieces of that many rows.
+// activePieces calls the kernel of BiasActivate on pieces of piece rows.
 func (d *dev) activePieces(f device.Activation, m, n, piece int, dx, y, dxCopy, yCopy, part, x, dy driver.Ptr) {
 	columns, aligned := 32, inFours(n, dx, y, part, x, dy, 2*dxCopy, 2*yCopy)
 	if aligned {
@@ -85,8 +85,8 @@ func (d *dev) ColumnSum(a device.ColumnSum) {
 	d.roundingSum(d.pointer(a.Dst), d.pointer(a.X), a.Rows, a.Columns)
 }
 
-// roundingSum is columnSums of x [rows, cols], which it also rounds where it has many rows: they are the gradient of a
-// layer, which products read too.
+// roundingSum is columnSums of x [rows, cols]. It also rounds many rows: they are the gradient of a layer, which
+// products read too.
 func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 	n := rows * cols
 	if rows <= columnPiece || d.currentCopy(x, n) != 0 {
@@ -98,15 +98,15 @@ func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 	d.fresh(copy, x, n)
 }
 
-// columnPiece is the number of rows that a block adds up: more where there would be more pieces than mostPieces, which
-// few blocks add up.
+// columnPiece is the number of rows that a block adds up. A block takes more rows instead of more than mostPieces
+// pieces, which few blocks add up.
 const (
 	columnPiece = 128
 	mostPieces  = 320
 )
 
-// columnSums writes the column sums of x [rows, cols]: over pieces of rows, then over the pieces. It also writes copy,
-// x rounded, where it is not 0 and x has several pieces.
+// columnSums writes the column sums of x [rows, cols]: first of pieces of rows, then of the pieces. If copy is not 0
+// and x has several pieces, it also writes x rounded to copy.
 func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
 	piece := columnPiece
 	for rows > piece*mostPieces {
@@ -120,13 +120,13 @@ func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
 	d.columnTotal(dst, 0, x, rows, cols, cols, cols)
 }
 
-// columnPieces writes the column sums of the pieces of x [rows, cols], and copy, x rounded, where it is not 0.
+// columnPieces writes the column sums of the pieces of x [rows, cols], and x rounded to copy if that is not 0.
 func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols, piece int) {
 	d.start("column_sum", threads, (cols+31)/32, (rows+piece-1)/piece, 1).ptr(dst, 0, copy, x).int(rows, cols, cols).
 		long(cols).int(piece)
 }
 
-// columnTotal writes the column sums of few rows, for the columns from split on to rest where that is not 0.
+// columnTotal writes the column sums of few rows, those from column split on to rest if that is not 0.
 func (d *dev) columnTotal(dst, rest, x driver.Ptr, rows, cols, split, ld int) {
 	d.start("column_sum", threads, (cols+31)/32, 1, 1).ptr(dst, rest, 0, x).int(rows, cols, split).long(ld).int(rows)
 }

@@ -1,7 +1,6 @@
 package cuda_test
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -11,102 +10,76 @@ import (
 	"vsetrain/lab/try"
 )
 
-func wantError(t *testing.T, what string, err error, words ...string) {
-	t.Helper()
-	for _, w := range words {
-		try.Fails(t, err, w)
-	}
-}
-
-// What is wrong with a machine or with the options is said when the device is opened.
+// Open reports what is wrong with the machine or the options.
 func TestOpenErrors(t *testing.T) {
 	path := emulator.Library(t)
-	fail := func(what string, o cuda.Options, words ...string) {
+	fail := func(o cuda.Options, words ...string) {
 		t.Helper()
-		d, err := cuda.Open(o)
-		if err == nil {
-			d.Close()
-		}
-		wantError(t, what, err, words...)
+		try.Refuses(cuda.Open(o))(t, words...)
 	}
-	fail("no library", cuda.Options{Driver: "/nowhere/libcuda.so.1"}, "load the CUDA driver", "/nowhere/libcuda.so.1")
-	fail("no driver", cuda.Options{Driver: "libc.so.6"}, "libc.so.6 has no cu", "older than CUDA")
-	fail("index", cuda.Options{Driver: path, Index: 3}, "GPU 3 does not exist", "lists 1")
-	fail("precision", cuda.Options{Driver: path, Precision: "fp64"}, `precision "fp64" on cuda`, "fp32, tf32 or bf16")
+	fail(cuda.Options{Driver: "/nowhere/libcuda.so.1"}, "load the CUDA driver", "/nowhere/libcuda.so.1")
+	fail(cuda.Options{Driver: "libc.so.6"}, "libc.so.6 has no cu", "older than CUDA")
+	fail(cuda.Options{Driver: path, Index: 3}, "GPU 3 does not exist", "lists 1")
+	fail(cuda.Options{Driver: path, Precision: "fp64"}, `precision "fp64" on cuda`, "fp32, tf32 or bf16")
 	emulator.Set(t, "version", 11020, 13000)
-	fail("old driver", cuda.Options{Driver: path}, "is for CUDA 11.2", "11.4 or later")
+	fail(cuda.Options{Driver: path}, "is for CUDA 11.2", "11.4 or later")
 	emulator.Set(t, "version", 13000, 13000)
 	emulator.Set(t, "no_device", 1, 0)
-	fail("no GPU", cuda.Options{Driver: path}, "finds no GPU, or it is older than the GPU", "CUDA_ERROR_NO_DEVICE")
+	fail(cuda.Options{Driver: path}, "finds no GPU, or it is older than the GPU", "CUDA_ERROR_NO_DEVICE")
 }
 
-// A full GPU is an error of the allocation, which says how much was wanted and is free; the device works on.
+// On a full GPU an allocation fails with an error that says how much was wanted and is free; the device works on.
 func TestFullGPU(t *testing.T) {
-	d := open(t, cuda.Options{})
-	defer d.Close()
+	b := newBench(t, cuda.Options{})
 	emulator.Set(t, "memory", 8_000_000, 4<<30)
-	_, err := d.Alloc(device.Float, 5_000_000)
-	wantError(t, "20 MB of 8", err, "allocate 20.0 MB", "of 8.0 MB are free", "CUDA_ERROR_OUT_OF_MEMORY")
-	b := try.Get(d.Alloc(device.Float, 1000))(t)
-	device.Do(d, device.Fill{Dst: device.ViewOf(b), Value: 3})
-	try.Do(t, d.Sync())
+	try.Refuses(b.Alloc(device.Float, 5_000_000))(t, "allocate 20.0 MB", "of 8.0 MB are free",
+		"CUDA_ERROR_OUT_OF_MEMORY")
+	b.nan(1000)
+	try.Do(t, b.Sync())
 }
 
-// A fault in a kernel comes back from Sync with the name of the kernel, from every later Sync too; nothing is computed
-// after it and downloads are NaN.
+// After a fault in a kernel, every Sync returns an error with the name of the kernel; nothing is computed, and
+// downloads are NaN.
 func TestFaultInAKernel(t *testing.T) {
-	d := open(t, cuda.Options{})
-	words := []int32{0, 1}
-	buffer := func(t0 device.DType, n int) device.View {
-		b := try.Get(d.Alloc(t0, n))(t)
-		return device.ViewOf(b)
-	}
-	ids, lengths := device.Ints{View: buffer(device.Int32, 2), Host: words}, device.Ints{View: buffer(device.Int32, 1),
-		Host: []int32{2}}
-	d.UploadInts(ids.View, []int32{0, 1 << 20}) // the device holds what the host does not know of
-	d.UploadInts(lengths.View, lengths.Host)
-	out := buffer(device.Float, 6)
-	device.Do(d, device.GatherWords{Words: ids, Lengths: lengths, L: 2, V: 4, D: 3, Table: buffer(device.Float, 12),
-		Out: out})
+	b := &bench{t, open(t, cuda.Options{})}
+	ids := device.Ints{View: b.ints(0, 1<<20), Host: []int32{0, 1}} // the host does not know the bad id
+	out := b.floats(0, 0, 0, 0, 0, 0)
+	device.Do(b.Device, device.GatherWords{Words: ids, Lengths: b.known(2), L: 2, V: 4, D: 3,
+		Table: b.alloc(device.Float, 12), Out: out})
 	for range 2 {
-		wantError(t, "word id beyond the table", d.Sync(), "kernel gather_words", "CUDA_ERROR_ILLEGAL_ADDRESS",
-			"reads 4 bytes")
+		try.Fails(t, b.Sync(), "kernel gather_words", "CUDA_ERROR_ILLEGAL_ADDRESS", "reads 4 bytes")
 	}
-	got := make([]float32, 6)
-	d.DownloadFloats(got, out)
-	for i, v := range got {
-		if !math.IsNaN(float64(v)) {
+	for i, v := range b.doubles(out) {
+		if v == v {
 			t.Errorf("element %d is %v after the fault", i, v)
 		}
 	}
-	d.Close()
-	_, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}) // a fault lasts for the process
-	wantError(t, "after a fault", err, "CUDA_ERROR_ILLEGAL_ADDRESS")
+	b.Close()
+	// The fault lasts for the process.
+	try.Refuses(cuda.Open(cuda.Options{Driver: emulator.Library(t)}))(t, "CUDA_ERROR_ILLEGAL_ADDRESS")
 	emulator.Mend(t)
-	next := open(t, cuda.Options{})
-	defer next.Close()
-	try.Do(t, next.Sync())
+	try.Do(t, newBench(t, cuda.Options{}).Sync())
 }
 
-// A fault that is seen late is attributed to the work since the host last saw all done: to one kernel, or to those
-// between two.
+// A fault that is seen late is attributed to the work since the host last saw all work done: to one kernel, or to a
+// range of kernels.
 func TestLateFaultIsNarrowedDown(t *testing.T) {
 	const bad = "node 7: rows"
 	for _, c := range []struct {
-		before, behind, fetch bool
-		says                  []string
-		not                   string
+		before, after, fetch bool
+		says                 []string
+		not                  string
 	}{
 		{says: []string{"the GPU failed at kernel gather_table in node 7: rows", "CUDA_ERROR_ILLEGAL_ADDRESS"},
 			not: "LAUNCH_BLOCKING"},
 		{before: true, says: []string{"from kernel add in node 6: sum to kernel gather_table in node 7: rows",
 			"CUDA_LAUNCH_BLOCKING=1"}, not: "device.capture"},
-		{behind: true, says: []string{"from kernel gather_table in node 7: rows to kernel add in node 8: sum"},
+		{after: true, says: []string{"from kernel gather_table in node 7: rows to kernel add in node 8: sum"},
 			not: "device.capture"},
 		{before: true, fetch: true, says: []string{"the GPU failed at kernel gather_table in node 7: rows"},
 			not: "node 6"},
 	} {
-		b := newBench(t)
+		b := newBench(t, cuda.Options{})
 		emulator.Set(t, "defer", 1, 0)
 		at, r := b.Device.(device.Namer).At, b.Device.(device.Resident)
 		x, index := b.floats(1, 2), b.ints(1<<20) // a row beyond the table
@@ -124,7 +97,7 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 		}
 		at(bad)
 		device.Do(b.Device, device.Gather{Dst: x, Table: table, Index: index, Width: 2})
-		if c.behind {
+		if c.after {
 			at("node 8: sum")
 			device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
 		}
@@ -132,28 +105,27 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 			try.Get(b.Device.(device.Recorder).Fetched(0))(t)
 		}
 		err := b.Sync()
-		wantError(t, "a bad row", err, c.says...)
+		try.Fails(t, err, c.says...)
 		if err != nil && strings.Contains(err.Error(), c.not) {
 			t.Errorf("%v: says %q", err, c.not)
 		}
-		b.Device.Close()
+		b.Close()
 		emulator.Mend(t)
 	}
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	emulator.Set(t, "defer", 1, 0)
 	b.Device.(device.Namer).At(bad)
 	device.Do(b.Device, device.GatherWords{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}},
-		Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
-		Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
-	wantError(t, "several kernels of a node", b.Sync(), "it was work in node 7: rows, from kernel pack_starts to "+
+		Lengths: b.known(1), L: 1, V: 2, D: 2, Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
+	try.Fails(t, b.Sync(), "it was work in node 7: rows, from kernel pack_starts to "+
 		"kernel gather_words")
 	emulator.Mend(t)
 }
 
-// A recording is named by what was said before it was made, with the way to find the node.
+// The error of a recording names the node at its beginning, and says how to find the kernel.
 func TestFaultInARecording(t *testing.T) {
 	for _, deferred := range []int{0, 1} {
-		b := newBench(t)
+		b := newBench(t, cuda.Options{})
 		emulator.Set(t, "defer", deferred, 0)
 		n, r := b.Device.(device.Namer), b.Device.(device.Recorder)
 		x := b.floats(1, 2)
@@ -165,9 +137,9 @@ func TestFaultInARecording(t *testing.T) {
 		}))(t)
 		emulator.Set(t, "lose", 1, 0)
 		r.Replay(rec)
-		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never",
+		try.Fails(t, b.Sync(), "recorded training step of vsepp", "device.capture: never",
 			"CUDA_LAUNCH_BLOCKING=1")
-		b.Device.Close()
+		b.Close()
 		emulator.Mend(t)
 	}
 }

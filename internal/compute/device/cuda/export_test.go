@@ -20,7 +20,7 @@ func Stall(d device.Device, t time.Duration) {
 	own(d).run(func() error { time.Sleep(t); return nil })
 }
 
-// AwaitLeft waits until the GPU has answered to what a device waited for in vain.
+// AwaitLeft waits until a call returns that the device has given up.
 func AwaitLeft(d device.Device) { <-own(d).done }
 
 // SetTimeout is Options.Timeout of an open device.
@@ -42,7 +42,7 @@ func CopyAll(d device.Device) {
 	}
 }
 
-// StaleCopies returns what is wrong with the first copy that is not a copy of its value, empty where all are.
+// StaleCopies describes the first copy that differs from its value, and is empty if none does.
 func StaleCopies(d device.Device) string {
 	own := own(d)
 	for _, m := range own.bf16.memory {
@@ -81,14 +81,14 @@ func Launched(d device.Device, f func()) (names []string, launches []driver.Laun
 	return names, p.kernels, err
 }
 
-// Raw is what the memory of a view holds, also where values are there as copies alone.
+// Raw returns what the memory of a view holds, also if the values exist as copies alone.
 func Raw(d device.Device, v device.View) []float32 {
 	own, x := own(d), make([]float32, v.N)
 	own.download("Raw", unsafe.Pointer(&x[0]), own.pointer(v), v.N)
 	return x
 }
 
-// DropFollow leaves out the waits between streams for which drop returns true, until the function it returns is called.
+// DropFollow omits the waits between streams for which drop returns true, until restore is called.
 func DropFollow(drop func() bool) (restore func()) {
 	old := follow
 	follow = func(d *dev, s driver.Stream, e driver.Event) error {
@@ -100,7 +100,7 @@ func DropFollow(drop func() bool) (restore func()) {
 	return func() { follow = old }
 }
 
-// BLASPath is the cuBLAS that a device took, empty without.
+// BLASPath is the cuBLAS that a device uses, empty without one.
 func BLASPath(d device.Device) string {
 	if b := own(d).blas; b != nil {
 		return b.Path()

@@ -8,15 +8,15 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// A GPU tells of a fault when it is spoken to next, which may be long after the kernel was started. A faultRange says
-// between which two pieces of work the fault lies: the first one since the host last saw all work done, and the last
-// one.
+// faultRange is the range of work that contains a fault. A GPU reports a fault at the next call, which may come long
+// after the launch. The range begins with the first work since the host last saw all work done, and ends with the last
+// work.
 type faultRange struct {
 	first, last origin
-	behind      [device.FetchSlots]origin // the first work after the results that a slot waits for
+	after       [device.FetchSlots]origin // the first work after the results of a slot
 }
 
-// origin is a piece of work that was given to the GPU.
+// origin is a piece of work of the GPU.
 type origin struct {
 	kind     commandKind
 	function *function
@@ -24,7 +24,7 @@ type origin struct {
 	known    bool
 }
 
-// begin notes a command that is given to the GPU now.
+// begin notes a command that the GPU gets now.
 func (t *faultRange) begin(c *command) {
 	if c.kind != commandLaunch && c.kind != commandProduct && c.kind != commandReplay && c.kind < commandAllReduce {
 		return
@@ -33,26 +33,26 @@ func (t *faultRange) begin(c *command) {
 	if !t.first.known {
 		t.first = t.last
 	}
-	for i := range t.behind {
-		if !t.behind[i].known {
-			t.behind[i] = t.last
+	for i := range t.after {
+		if !t.after[i].known {
+			t.after[i] = t.last
 		}
 	}
 }
 
-// end notes what a command that came back without an error says of the work before.
+// end notes which earlier work is done after a command without an error.
 func (t *faultRange) end(c *command) {
 	switch c.kind {
 	case commandSync, commandDownload:
 		*t = faultRange{}
 	case commandSignal:
-		t.behind[c.slot] = origin{}
+		t.after[c.slot] = origin{}
 	case commandAwait:
-		t.first = t.behind[c.slot]
+		t.first = t.after[c.slot]
 	}
 }
 
-// where says what the GPU may be working on.
+// where names the work that the GPU may be doing.
 func (t *faultRange) where() string {
 	switch {
 	case !t.first.known:
@@ -88,13 +88,10 @@ func in(at string) string {
 	return " in " + at
 }
 
-func recorded(at string) string {
-	at = cmp.Or(at, "kernels")
-	return "recorded " + at
-}
+func recorded(at string) string { return "recorded " + cmp.Or(at, "kernels") }
 
-// describe names what failed: a kernel with its grid, a product with its sizes, the node with the shapes of its
-// tensors; and where a GPU reports the fault of earlier work, which work that may have been.
+// describe names what failed: a kernel with its grid or a product with its sizes, and the node with the shapes of its
+// tensors. For a fault of earlier work, it names the work in question.
 func (q *queue) describe(c *command, err error) error {
 	var what string
 	switch c.kind {
@@ -111,7 +108,7 @@ func (q *queue) describe(c *command, err error) error {
 		if !driver.Fault(err) {
 			return err
 		}
-		what = "the GPU failed at work given to it before"
+		what = "the GPU failed at earlier work"
 	}
 	t := &q.faults
 	hint, replayed := "", t.first.kind == commandReplay || t.last.kind == commandReplay
@@ -128,10 +125,10 @@ func (q *queue) describe(c *command, err error) error {
 	}
 	switch {
 	case replayed && driver.Fault(err):
-		hint += "; device.capture: never starts every kernel by itself, and with CUDA_LAUNCH_BLOCKING=1 in the " +
-			"environment the error names the kernel and its node"
+		hint += "; with device.capture: never and CUDA_LAUNCH_BLOCKING=1 in the environment, the error names the " +
+			"kernel and its node"
 	case hint != "":
-		hint += "; CUDA_LAUNCH_BLOCKING=1 in the environment has the kernel named for certain"
+		hint += "; with CUDA_LAUNCH_BLOCKING=1 in the environment, the error names the kernel"
 	}
 	return fmt.Errorf("%s: %w%s", what, err, hint)
 }

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// fetchBuffer is a pinned buffer in which results reach the host while kernels run: as one, which a kernel puts
-// together on the GPU.
+// fetchBuffer is a pinned buffer in which results reach the host while kernels run. A kernel packs them on the GPU, so
+// that one copy is enough.
 type fetchBuffer struct {
 	packed   region
 	parts    []part
@@ -21,19 +21,9 @@ type fetchBuffer struct {
 }
 
 func (m *fetchBuffer) close(drv driver.Driver) (first error) {
-	if m.event != 0 {
-		first = drv.DestroyEvent(m.event)
-	}
-	if m.memory != nil {
-		if err := drv.FreeHost(m.memory); err != nil && first == nil {
-			first = err
-		}
-	}
-	if m.packed.ptr != 0 {
-		if err := drv.Free(m.packed.ptr); err != nil && first == nil {
-			first = err
-		}
-	}
+	drop(&first, drv.DestroyEvent, m.event)
+	drop(&first, drv.FreeHost, m.memory)
+	drop(&first, drv.Free, m.packed.ptr)
 	*m = fetchBuffer{}
 	return first
 }
@@ -91,7 +81,7 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 		if len(m.parts) > 1 {
 			moves := d.moves
 			src = d.room(&m.packed, 4*n)
-			d.moves = moves // no recording knows of it
+			d.moves = moves // no recording uses this memory
 			to := src
 			for i := range m.parts {
 				m.parts[i].to, to = to, at(to, m.parts[i].n)
@@ -110,7 +100,7 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 func (d *dev) Fetched(slot int) ([]float32, error) {
 	m, err := d.fetchBufferOf(slot), d.full
 	d.full = nil
-	if m.event != 0 { // without, Fetch was dropped before it made one
+	if m.event != 0 { // otherwise Fetch was dropped
 		c := d.next()
 		c.kind, c.slot = commandAwait, slot
 	}

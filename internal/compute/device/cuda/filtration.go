@@ -5,8 +5,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// filterViews are the views of both directions of the filtration; rows and pairs count nodes and captions of all
-// images.
+// filterViews are the views of both passes of the filtration; rows and pairs count nodes and captions of all images.
 type filterViews struct {
 	pairLayout
 	rows, pairs                                            int
@@ -24,10 +23,10 @@ func (d *dev) filterViews(a device.Filtrate) (v filterViews) {
 	return v
 }
 
-// filterTold is how many values of 4 bytes a rank tells the others of a filtration.
+// filterTold is the number of four-byte values of a filtration that a rank tells the others.
 func filterTold(captions int) int { return 2 * (1 + 2*captions) }
 
-// Filtrate computes that kernel. Of several ranks the statistics of a caption are those with the images of all.
+// Filtrate computes the statistics of a caption over the images of all ranks.
 func (d *dev) Filtrate(a device.Filtrate) {
 	v := d.filterViews(a)
 	mean, variance := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
@@ -88,8 +87,8 @@ func (d *dev) FiltrateGrad(a device.Filtrate) {
 // filterColumns is the largest vector of filter_pairs.
 const filterColumns = 256
 
-// FiltrateSimilarities computes that kernel. W z of all captions lies where their nodes would, W z of the words of a
-// tile of images in scratch memory.
+// FiltrateSimilarities writes W z of all captions where their nodes would be, and W z of the words of a tile of images
+// to scratch memory.
 func (d *dev) FiltrateSimilarities(of device.FiltrateSimilarities) bool {
 	a, w, c := of.Filtrate, d.similarities(of.Words), d.similarities(of.Captions)
 	if a.Train || a.S > filterColumns || w.rows == 0 {

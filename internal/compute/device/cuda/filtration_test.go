@@ -29,27 +29,27 @@ const filterE, filterEps = 16, 1e-5
 // filtered evaluates a filtration in one call.
 func (c *pairCase) filtered(s int) *filtration {
 	const b, r, e, words, captions = caseB, caseR, filterE, caseWords, caseCaptions
-	nodes := c.out(b * caseNodes * s)
+	nodes := c.nan(b * caseNodes * s)
 	local := device.Similarities{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
 		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e), Bias: c.in(s), Nodes: nodes,
-		Norms: c.out(b * words), Contexts: c.out(b * words), Filter: device.Filter{W: c.in(s), Bias: c.in(1),
-			Logits: c.out(b * caseNodes)}}
+		Norms: c.nan(b * words), Contexts: c.nan(b * words), Filter: device.Filter{W: c.in(s), Bias: c.in(1),
+			Logits: c.nan(b * caseNodes)}}
 	global := local
-	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.out(b*captions)
+	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.nan(b*captions)
 	global.W, global.Bias = c.in(s*e), c.in(s)
 	a := device.Filtrate{B: b, S: s, Eps: filterEps, Lengths: c.lengths, X: nodes, Logits: local.Filter.Logits,
-		Gamma: c.in(1), Beta: c.in(1), RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(b * captions * s),
-		Weights: c.out(b * caseNodes), Mean: c.out(captions), InvStd: c.out(captions), Norms: c.out(b * captions)}
-	device.Do(c.d, device.Fill{Dst: a.RunningVar, Value: 0.7})
+		Gamma: c.in(1), Beta: c.in(1), RunningMean: c.in(1), RunningVar: c.in(1), Out: c.nan(b * captions * s),
+		Weights: c.nan(b * caseNodes), Mean: c.nan(captions), InvStd: c.nan(captions), Norms: c.nan(b * captions)}
+	device.Do(c.Device, device.Fill{Dst: a.RunningVar, Value: 0.7})
 	f := &filtration{s: s, lengths: c.lengths.Host}
-	f.did = c.d.Do(&device.FiltrateSimilarities{Words: local, Captions: global, Filtrate: a})
+	f.did = c.Do(&device.FiltrateSimilarities{Words: local, Captions: global, Filtrate: a})
 	to := []*[]float64{&f.words.images, &f.words.weights, &f.words.rows, &f.words.w, &f.words.bias,
 		&f.captions.images, &f.captions.rows, &f.captions.w, &f.captions.bias, &f.filter, &f.filterBias, &f.gamma,
 		&f.beta, &f.runningMean, &f.variance, &f.out}
 	c.read(local.Images, local.Weights, local.Rows, local.W, local.Bias, global.Images, global.Rows, global.W,
 		global.Bias, local.Filter.W, local.Filter.Bias, a.Gamma, a.Beta, a.RunningMean, a.RunningVar, a.Out)
-	try.Do(c.t, c.d.Sync())
-	c.d.Close()
+	try.Do(c.TB, c.Sync())
+	c.Close()
 	for i := range to {
 		*to[i] = c.results[i]
 	}

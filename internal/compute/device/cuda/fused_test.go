@@ -13,24 +13,20 @@ import (
 	"vsetrain/lab/try"
 )
 
-// launches counts the kernels of calls that were made before, with products by the own kernel.
+// launches counts the kernels of calls that have run before, including products of vsetrain's kernel.
 func (b *bench) launches(call func()) int {
 	b.Helper()
 	call()
-	if err := b.Sync(); err != nil {
-		b.Fatal(err)
-	}
+	try.Do(b.TB, b.Sync())
 	before := emulator.Launches(b.TB)
 	call()
-	if err := b.Sync(); err != nil {
-		b.Fatal(err)
-	}
+	try.Do(b.TB, b.Sync())
 	return emulator.Launches(b.TB) - before
 }
 
-// A step of both directions of a GRU takes one product and one kernel where the parameters lie in the order in which
-// the parameters of a network do, one after the other. On tensor cores all steps are one kernel, and the weights one
-// more each way; where blocks do not run at once each step is one.
+// A step of both directions of a GRU takes one product and one kernel if the parameters are in memory as in a network,
+// one after the other. On tensor cores all steps are one kernel, with another one for the weights of each pass; if
+// blocks do not run at once, each step is one kernel.
 func TestLaunchesOfBiGRU(t *testing.T) {
 	const steps = 6
 	launchesOfBiGRU(t, cuda.Options{}, 33, steps, 2*steps-1)
@@ -45,10 +41,8 @@ func TestLaunchesOfBiGRU(t *testing.T) {
 // biGRU is a GRU of two directions over three sequences, the longest of that many steps, and its gradient.
 func (b *bench) biGRU(h int, steps int32) device.BiGRU {
 	const in = 3
-	lengths := device.Ints{Host: []int32{steps, 4, 1}}
 	rows := 11
-	lengths.View = b.ints(lengths.Host...)
-	a := device.BiGRU{I: in, H: h, Lengths: lengths, X: b.alloc(device.Float, rows*in),
+	a := device.BiGRU{I: in, H: h, Lengths: b.known(steps, 4, 1), X: b.alloc(device.Float, rows*in),
 		Y: b.alloc(device.Float, rows*h), Work: b.alloc(device.Float, rows*(h+in)),
 		DY: b.alloc(device.Float, rows*h), DX: b.alloc(device.Float, rows*in)}
 	sizes := []int{3 * h * in, 3 * h * h, 3 * h, 3 * h}
@@ -67,9 +61,9 @@ func (b *bench) biGRU(h int, steps int32) device.BiGRU {
 	return a
 }
 
-// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs, on a GPU that
-// gives a kernel no more than it was allowed last. With 1024 units a block forward has 48 columns of 1024 operands and
-// eight parts of 16 sums for each, a block back 32 columns of 3072 bfloat16 or 16 of TF32.
+// GRUs of several sizes may follow each other in any order: each has the shared memory that it needs. With 1024 units,
+// a block of the forward pass has 48 columns of 1024 operands and eight parts of 16 sums for each; a block of the
+// backward pass has 32 columns of 3072 bfloat16 operands or 16 of TF32.
 func TestSharedMemoryOfGRUs(t *testing.T) {
 	sharedMemoryOfGRUs(t, cuda.BF16, map[string]driver.Launch{
 		"gru_tensor_steps": {Grid: [3]uint32{64, 2, 1}, Shared: 48 * (1024*2 + 8*16*4)},
@@ -121,8 +115,7 @@ func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driv
 // launchesOfBiGRU wants that many launches for the steps of each way.
 func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches int) {
 	t.Helper()
-	b := &bench{t, open(t, o)}
-	defer b.Close()
+	b := newBench(t, o)
 	a := b.biGRU(h, steps)
 	// The product with the inputs, the steps, the mean.
 	if n, want := b.launches(func() { device.Do(b.Device, a) }), 1+launches+1; n != want {
@@ -134,12 +127,12 @@ func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches 
 	}
 }
 
-// A product with bias and GELU is the product and one kernel, and so is the way back through both but for the sum over
-// pieces of rows.
+// A product with bias and GELU is the product and one kernel. The backward pass through bias and GELU is one kernel and
+// the sum over pieces of rows.
 func TestLaunchesOfActivation(t *testing.T) {
 	for _, blas := range [][]string{nil, {"emulated"}} {
-		d := open(t, cuda.Options{BLAS: blas})
-		b := &bench{t, d}
+		b := newBench(t, cuda.Options{BLAS: blas})
+		d := b.Device
 		const m, n, k = 300, 7, 2
 		a := device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.alloc(device.Float, m*k),
 			B: b.alloc(device.Float, n*k), C: b.alloc(device.Float, m*n),
@@ -156,12 +149,10 @@ func TestLaunchesOfActivation(t *testing.T) {
 		if got := b.launches(func() { device.Do(d, g) }); got != 2 {
 			t.Errorf("cuBLAS %v: gradient of bias and GELU: %d launches, want 2", blas, got)
 		}
-		d.Close()
 	}
 }
 
-// With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for
-// bit, and rows after the words are zero.
+// With bounded lengths, both directions give the same bits as with exact lengths, and rows after the words are zero.
 func TestBiGRUWithBoundedLengths(t *testing.T) {
 	boundedBiGRU(t, cuda.Options{}, 5)
 	boundedBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64)
@@ -173,24 +164,18 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 	const in = 3
 	actual, bound := []int32{4, 3, 1}, []int32{6, 4, 4}
 	run := func(bounded bool) (y, dx []float32, rest [][]float32) {
-		b := &bench{t, open(t, o)}
-		defer b.Close()
+		b := newBench(t, o)
 		lengths := device.Ints{Host: actual, Bounded: bounded, View: b.ints(actual...)}
 		rows := 8
 		if bounded {
 			lengths.Host, rows = bound, 14
 		}
-		out := func(n int) device.View {
-			v := b.alloc(device.Float, n)
-			device.Do(b.Device, device.Fill{Dst: v, Value: math.NaN()})
-			return v
-		}
 		x := make([]float32, rows*in) // inputs are zero after the words
 		for i := range 8 * in {
 			x[i] = float32(math.Cos(float64(i)))
 		}
-		a := device.BiGRU{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: out(rows * h),
-			Work: out(rows * (h + in)), DX: out(rows * in)}
+		a := device.BiGRU{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: b.nan(rows * h),
+			Work: b.nan(rows * (h + in)), DX: b.nan(rows * in)}
 		dy := make([]float32, rows*h)
 		for i := range dy {
 			dy[i] = float32(math.NaN())
@@ -209,8 +194,9 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 		var grads []device.View
 		for k := range a.Directions {
 			a.Directions[k] = device.GRUDirection{WIH: weights(3*h*in, 4*k), WHH: weights(3*h*h, 4*k+1),
-				BIH: weights(3*h, 4*k+2), BHH: weights(3*h, 4*k+3), Gates: out(rows * 4 * h),
-				Prev: out(rows * h), DWIH: out(3 * h * in), DWHH: out(3 * h * h), DBIH: out(3 * h), DBHH: out(3 * h)}
+				BIH: weights(3*h, 4*k+2), BHH: weights(3*h, 4*k+3), Gates: b.nan(rows * 4 * h),
+				Prev: b.nan(rows * h), DWIH: b.nan(3 * h * in), DWHH: b.nan(3 * h * h), DBIH: b.nan(3 * h),
+				DBHH: b.nan(3 * h)}
 			w := &a.Directions[k]
 			grads = append(grads, w.DWIH, w.DWHH, w.DBIH, w.DBHH)
 		}
@@ -233,7 +219,7 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 	}
 	for i, v := range append(boundedY[8*h:], boundedDX[8*in:]...) {
 		if v != 0 {
-			t.Fatalf("element %d behind the words is %v", i, v)
+			t.Fatalf("element %d after the words is %v", i, v)
 		}
 	}
 	for i := range rest {

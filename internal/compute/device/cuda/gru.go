@@ -5,16 +5,16 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// The GRU over a packed batch (device.GRU, device.BiGRU): the products with the inputs of all words are one
-// product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
-// from the lengths in device memory which sequences have a word there. So no address and no size depends on the
-// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel. Of a larger
-// one each step is, where the GPU has tensor cores (grutensor.go).
+// The GRU over a packed batch (device.GRU, device.BiGRU): one product multiplies the inputs of all words. Then each
+// step is one product with the states of all sequences, and one kernel for the gates, which reads from device memory
+// which sequences have a word. So no address and no size depends on the lengths, only the numbers of rows and steps do.
+// All steps of a GRU of a few units are one kernel; on tensor cores a larger GRU needs at most one kernel a step
+// (grutensor.go).
 //
-// Two directions take the same number of launches: their products are one strided batch where the addresses allow it,
-// their steps one kernel, in which the one is at the other end of the captions. The kernels add the biases.
+// Two directions take the same number of launches: their products are one strided batch if the addresses allow it, and
+// their steps one kernel, which works from both ends of the captions. The kernels add the biases.
 
-// direction are the checked views of a direction.
+// direction has the checked views of a direction.
 type direction struct {
 	wih, whh, bih, bhh driver.Ptr
 	gates, prev        driver.Ptr
@@ -26,14 +26,14 @@ type direction struct {
 type layer struct {
 	i, h, rows, batch, steps int
 	directions               int
-	reverse                  bool // whether the first direction runs backward; the other runs the other way
+	reverse                  bool // the first direction runs backward; the second runs the other way
 	x                        driver.Ptr
 	lengths, starts          driver.Ptr
 	bounded                  bool
 	of                       [2]direction
 }
 
-// layer takes what both passes read.
+// layer begins a pass with what both passes read.
 func (d *dev) layer(a *device.BiGRU, directions int) *layer {
 	l := &d.gru
 	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, bounded: a.Lengths.Bounded}
@@ -48,22 +48,22 @@ func (d *dev) layer(a *device.BiGRU, directions int) *layer {
 	return l
 }
 
-// both begins a kernel over n values of each direction.
+// both begins the call of a kernel over n values of each direction.
 func (d *dev) both(k string, l *layer, n int) *command {
 	c := d.each(k, n)
 	c.launch.Grid[1] = uint32(l.directions)
 	return c
 }
 
-// smallGRU is the greatest number of units of a GRU whose steps are one kernel (grusmall.cu).
+// smallGRU is the largest number of units for which all steps are one kernel (grusmall.cu).
 const smallGRU = 32
 
-// sequences begins a kernel with a warp for each sequence of each direction.
+// sequences begins the call of a kernel with a warp for each sequence of each direction.
 func (d *dev) sequences(k string, l *layer) *command {
 	return d.start(k, smallGRU, l.batch, l.directions, 1)
 }
 
-// forward writes the states of one direction to y[0], of the other to y[1].
+// forward writes the states of the directions to y[0] and y[1].
 func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 	h := l.h
 	for k := range l.directions {
@@ -109,20 +109,20 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 	d.clearTails(l, p.prev, q.prev, h)
 }
 
-// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by
-// its own kernel, so it pays earlier than elsewhere.
+// half reports whether the kernel of a step writes states in bfloat16 for the next product. No other kernel rounds
+// them, so this pays for smaller products than elsewhere.
 func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
 
-// clearTails zeroes the rows of values of each direction after those that there are.
+// clearTails zeroes the rows of each direction after the last one.
 func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
 	if l.bounded && l.rows > 0 {
 		d.both("gru_tails", l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
 	}
 }
 
-// backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of
-// the final states. Each step turns its gates into the gradients of the gate inputs, stored [n, r, z, hn]; all weight
-// gradients are products over all rows at the end.
+// backward is backpropagation through time of dy times scale and the gradient of the final states. Each step turns its
+// gates into the gradients of the gate inputs, stored [n, r, z, hn]. At the end, products over all rows compute the
+// gradients of the weights.
 func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale float64) {
 	h := l.h
 	for k := range l.directions {
@@ -132,36 +132,36 @@ func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale fl
 	}
 	dx := d.pointer(a.DX)
 	p, q := &l.of[0], &l.of[1]
-	if h <= smallGRU {
-		if l.rows > 0 {
-			d.sequences("gru_small_grad", l).ptr(p.gates, q.gates, p.prev, q.prev, p.whh, q.whh, dy, final, l.lengths,
-				l.starts).float(scale).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
-		}
+	switch {
+	case l.rows == 0:
+	case h <= smallGRU:
+		d.sequences("gru_small_grad", l).ptr(p.gates, q.gates, p.prev, q.prev, p.whh, q.whh, dy, final, l.lengths,
+			l.starts).float(scale).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
 		d.clearTails(l, p.gates, q.gates, 4*h)
-		d.gruWeights(l, dx)
-		return
-	}
-	if l.rows > 0 && d.tensorSteps(l, d.tensor.slopes(), 3*h) {
+	case d.tensorSteps(l, d.tensor.slopes(), 3*h):
 		d.tensorBackward(l, dy, final, scale)
-		d.gruWeights(l, dx)
-		return
+	default:
+		l.stepsBackward(d, dy, final, scale)
+		d.clearTails(l, p.gates, q.gates, 4*h)
 	}
-	n := l.batch * h
-	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))
+	d.gruWeights(l, dx)
+}
+
+// stepsBackward computes the gradients of the gate inputs step by step.
+func (l *layer) stepsBackward(d *dev, dy, final driver.Ptr, scale float64) {
+	h, n, p, q := l.h, l.batch*l.h, &l.of[0], &l.of[1]
+	carry, slopes := d.need(scratchCarry, 4*l.directions*n), d.need(scratchHidden, 4*l.directions*3*n)
 	half := l.half(d)
-	slopes16 := either(half, slopes, 0) // in their place
+	slopes16 := either(half, slopes, 0) // at the same place
 	for done := range l.steps {
 		d.both("gru_packed_grad", l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final,
-			l.starts).float(scale).
-			int(done, l.steps, l.batch, h).flag(l.reverse)
+			l.starts).float(scale).int(done, l.steps, l.batch, h).flag(l.reverse)
 		if done+1 < l.steps {
 			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, halfA: half, lda: 3 * h,
 				b: p.whh, ldb: h, c: carry, ldc: h},
 				either(half, slopes+driver.Ptr(2*3*n), at(slopes, 3*n)), q.whh, at(carry, n))
 		}
 	}
-	d.clearTails(l, p.gates, q.gates, 4*h)
-	d.gruWeights(l, dx)
 }
 
 // gruWeights computes the gradients of the weights, biases and inputs from the gradients of the gate inputs.
@@ -189,19 +189,15 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 		return
 	}
 	for k := range l.directions {
-		w, beta := &l.of[k], 1.0
-		if k == 0 {
-			beta = 0
-		}
-		d.multiply(&product{m: l.rows, n: in, k: 2 * h, alpha: 1, beta: beta, a: part(w, 1), lda: 4 * h, b: w.wih,
+		w := &l.of[k]
+		d.multiply(&product{m: l.rows, n: in, k: 2 * h, alpha: 1, beta: after(k), a: part(w, 1), lda: 4 * h, b: w.wih,
 			ldb: in, c: dx, ldc: in})
 		d.multiply(&product{m: l.rows, n: in, k: h, alpha: 1, beta: 1, a: w.gates, lda: 4 * h, b: at(w.wih, 2*h*in),
 			ldb: in, c: dx, ldc: in})
 	}
 }
 
-// biases computes the gradients of the biases. The sums over pieces of the rows also round many rows, as roundingSum
-// does.
+// biases computes the gradients of the biases. Like roundingSum, it also rounds many rows.
 func (l *layer) biases(d *dev) {
 	h, p, q := l.h, &l.of[0], &l.of[1]
 	cols, pieces := 4*h, (l.rows+columnPiece-1)/columnPiece
@@ -220,15 +216,15 @@ func (l *layer) biases(d *dev) {
 	d.both("gru_bias", l, cols).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(pieces, h)
 }
 
-// widens reports whether the products with the inputs are made with wider rows. Rows of bfloat16 whose number of values
-// is not a multiple of 8, such as the 300 of a word vector, do not begin at multiples of 16 bytes, and results of such
-// a width make no whole tiles: for both cuBLAS takes kernels that are a third as fast.
+// widens reports whether the products with the inputs use wider rows. Rows of bfloat16 whose number of values is not a
+// multiple of 8, such as the 300 of a word vector, are not aligned to 16 bytes, and results of such a width do not fill
+// tiles: for both, cuBLAS uses kernels with a third of the throughput.
 func (l *layer) widens(d *dev) bool {
 	return d.blas != nil && l.i%8 != 0 && d.takesHalf(l.directions*l.rows*3*l.h*l.i)
 }
 
-// wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16, in each
-// direction from row first on and then those in front of it. Columns after the values are 0.
+// wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16. The weights
+// of a direction begin at row first, and the rows before it follow. Columns after the values are 0.
 func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
 	ld = (l.i + 7) / 8 * 8
 	n, p, q := l.rows+l.directions*3*l.h, l.of[0].wih, l.of[1].wih
@@ -237,8 +233,8 @@ func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
 	return x, x + driver.Ptr(2*l.rows*ld), ld
 }
 
-// wideWeights computes the gradients of the weights of the inputs and, where dx is not 0, of the inputs: of wide rows
-// in the order of the gates' gradients, and then one kernel writes both as they are to lie.
+// wideWeights computes the gradients of the weights of the inputs and, if dx is not 0, of the inputs: as wide rows in
+// the order of the gates' gradients, which one kernel then moves to their places.
 func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
 	h, p, q := l.h, &l.of[0], &l.of[1]
 	x, w, ld := l.wideOperands(d, 2*h)
@@ -256,8 +252,8 @@ func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
 		flag(inFours(l.i, p.dwih, q.dwih, dx))
 }
 
-// multiplyBoth runs the product of the first direction and, where there are two, the product of the second, whose
-// operands are a, b and c: as one batch where they lie after the operands of the first.
+// multiplyBoth runs the product p of the first direction and, if there are two, the product of the second, with the
+// operands a, b and c: as one batch if these have higher addresses.
 func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	if l.directions == 1 {
 		d.multiply(&p)
@@ -279,7 +275,7 @@ func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	d.multiply(&p)
 }
 
-// single is one direction as the first of two.
+// single returns a BiGRU with the direction as the first of two.
 func single(a *device.GRU) device.BiGRU {
 	return device.BiGRU{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX,
 		Directions: [2]device.GRUDirection{a.GRUDirection}}

@@ -17,9 +17,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-func warningsOf(d device.Device) string { return strings.Join(d.(device.Warner).Warnings(), "; ") }
-
-// A driver that claims to start blocks which wait for each other, and does not, gets recurrences step by step.
+// If the driver claims to support cooperative launches and refuses them, recurrences are computed step by step.
 func TestBlocksThatAreNotStartedTogether(t *testing.T) {
 	emulator.Set(t, "cooperative", 3, 1)
 	d := open(t, cuda.Options{Precision: cuda.BF16})
@@ -29,28 +27,28 @@ func TestBlocksThatAreNotStartedTogether(t *testing.T) {
 	if len(m.Failures) > 0 || n["gru_tensor_steps"] > 0 || n["gru_tensor_step"] == 0 {
 		t.Errorf("%v; all steps %d times, one %d times", m.Failures, n["gru_tensor_steps"], n["gru_tensor_step"])
 	}
-	if w := warningsOf(d); strings.Count(w, "recurrences are computed step by step") != 1 {
+	if w := said(d); strings.Count(w, "recurrences are computed step by step") != 1 {
 		t.Error(w)
 	}
 }
 
-// Products with a bias whose address or sizes the kernels of cuBLAS do not take go the plain way, without a word; a
-// product that cuBLAS fails at all the same does so with a warning.
+// If cublasLt does not support the address or the sizes of a bias, another kernel adds it, without a warning; if
+// cublasLt fails otherwise, with a warning.
 func TestBiasesThatCUBLASFailsAt(t *testing.T) {
 	d := open(t, cuda.Options{BLAS: []string{"emulated"}})
 	defer d.Close()
-	if m := devicetest.Measure(d, "Gemm", 0); len(m.Failures) > 0 || warningsOf(d) != "" {
-		t.Errorf("%v; %s", m.Failures, warningsOf(d))
+	if m := devicetest.Measure(d, "Gemm", 0); len(m.Failures) > 0 || said(d) != "" {
+		t.Errorf("%v; %s", m.Failures, said(d))
 	}
 	emulator.Set(t, "no_bias", 2, 0)
 	if m := devicetest.Measure(d, "Gemm", 0); len(m.Failures) > 0 ||
-		strings.Count(warningsOf(d), "cuBLAS does not add a bias") != 1 {
-		t.Errorf("%v; %s", m.Failures, warningsOf(d))
+		strings.Count(said(d), "cuBLAS does not add a bias") != 1 {
+		t.Errorf("%v; %s", m.Failures, said(d))
 	}
 }
 
-// A GPU that never ends a piece of work is an error of the next call that waits for it, whichever that is, in time. It
-// names what the GPU was given since it last answered; after that every call returns at once.
+// If a GPU never finishes its work, the next call that waits for it, whichever that is, returns an error in time. The
+// error names the work since the GPU last answered. After that every call returns at once.
 func TestGPUThatHangs(t *testing.T) {
 	const timeout = 40 * time.Millisecond
 	waits := map[string]func(b *bench, v, spare device.View) error{
@@ -84,7 +82,7 @@ func TestGPUThatHangs(t *testing.T) {
 			deferred, replayed, before, at := n%2, n%3 == 0, draw.IntN(90), draw.IntN(90)
 			what := fmt.Sprintf("%s, deferred %d, replayed %t, launch %d after %d", name, deferred, replayed, at,
 				before)
-			b := &bench{t, open(t, cuda.Options{})}
+			b := newBench(t, cuda.Options{})
 			v, spare := b.floats(1, 2, 3), b.floats(4)
 			launches := func(n int) {
 				for i := range n {
@@ -120,7 +118,7 @@ func TestGPUThatHangs(t *testing.T) {
 			}
 			try.Fails(t, err, "the GPU has not answered for 40ms: it is at ", want, "device.timeout")
 			if failed := (*device.Error)(nil); !errors.As(err, &failed) {
-				t.Errorf("%s: %v is no failure of the device", what, err)
+				t.Errorf("%s: %v is not a failure of the device", what, err)
 			}
 			start = time.Now()
 			launches(300)
@@ -138,7 +136,7 @@ func TestGPUThatHangs(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A device whose calls take long one by one, but not too long each, is not a device that hangs.
+// A device does not hang if each of its calls returns in time, however long they take together.
 func TestSlowGPUDoesNotHang(t *testing.T) {
 	d := open(t, cuda.Options{})
 	defer d.Close()
@@ -149,7 +147,7 @@ func TestSlowGPUDoesNotHang(t *testing.T) {
 	try.Do(t, d.Sync())
 }
 
-// What the driver's compiler says of PTX is in the error.
+// The error has the messages of the driver's compiler.
 func TestErrorOfTheCompiler(t *testing.T) {
 	d := try.Get(driver.Open(emulator.Library(t)))(t)
 	c := try.Get(d.Retain(0))(t)

@@ -10,15 +10,15 @@ import (
 	"vsetrain/internal/compute/device/cuda/kernels"
 )
 
-// function is a kernel of the PTX. Its module is loaded when one of its kernels is first started: the driver compiles
-// it then, and a network uses a third or half of them.
+// function is a kernel of the PTX. The first start of a kernel loads its module, which the driver then compiles: a
+// network uses only a third or half of the kernels.
 type function struct {
 	kernels.Entry
 	handle   driver.Function // 0: its module is not loaded
 	module   *module
-	written  uint64 // parameters that it may write through
+	written  uint64 // parameters that it may write through, a bit each
 	shared   int    // bytes of dynamic shared memory that a block may have
-	launched int    // times; kernels of a recording count once
+	launched int    // how often; a recorded launch counts once
 }
 
 // module is the PTX of one source file.
@@ -28,11 +28,11 @@ type module struct {
 	functions []*function
 }
 
-// tf32 ends the name of a kernel that takes TF32 operands in place of those in bfloat16.
+// tf32 ends the name of a kernel with TF32 operands instead of bfloat16.
 const tf32 = "_tf32"
 
-// find finds the kernels in the PTX, those for the operands of the precision, and loads the module of one: a driver
-// that cannot compile PTX says so now.
+// find lists the kernels of the PTX, and chooses those for the precision. It loads one module, so that a driver that
+// cannot compile PTX fails now.
 func (d *dev) find() error {
 	all, err := kernels.Modules()
 	if err != nil {
@@ -60,8 +60,11 @@ func (d *dev) find() error {
 	return d.load(d.functions["guard"].module)
 }
 
-// load loads a module, on the thread of the context.
+// load loads a module unless it is loaded, on the thread of the context.
 func (d *dev) load(m *module) (err error) {
+	if m.handle != 0 {
+		return nil
+	}
 	if m.handle, err = d.drv.LoadModule(m.PTX); err != nil {
 		return fmt.Errorf("load the kernels %s: %w", m.Name, err)
 	}
@@ -73,23 +76,21 @@ func (d *dev) load(m *module) (err error) {
 	return nil
 }
 
-// notLoaded is the error of a recording that starts a kernel whose module is not loaded, which cannot be recorded.
+// notLoaded is the error of a recording that starts a kernel whose module is not loaded.
 type notLoaded struct{ *module }
 
 func (e *notLoaded) Error() string { return "the kernels " + e.Name + " are not loaded" }
 
-// launch starts the kernel of a command whose parameters must be the parameters of the PTX.
+// launch starts the kernel of a command, whose parameters must have the types of the PTX.
 func (f *function) launch(d *dev, c *command) error {
 	if got := c.types[:c.count]; string(got) != f.Parameters {
 		return fmt.Errorf("called with parameters %s, expected %s", got, f.Parameters)
 	}
-	if f.handle == 0 {
-		if d.capturing {
-			return &notLoaded{f.module}
-		}
-		if err := d.load(f.module); err != nil {
-			return err
-		}
+	if f.handle == 0 && d.capturing {
+		return &notLoaded{f.module}
+	}
+	if err := d.load(f.module); err != nil {
+		return err
 	}
 	if err := f.allow(d, int(c.launch.Shared)); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (f *function) launch(d *dev, c *command) error {
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
 }
 
-// allow lets the blocks of a kernel have that many bytes of dynamic shared memory.
+// allow gives the blocks of a kernel at least that many bytes of dynamic shared memory.
 func (f *function) allow(d *dev, shared int) error {
 	if shared <= f.shared {
 		return nil
@@ -116,16 +117,16 @@ type resident struct {
 	bytes int
 }
 
-// blocksAtOnce is how many blocks of a kernel the GPU holds at once, 0 where it cannot start one whose blocks wait for
-// each other. The driver is asked once, and not while a recording is made: then it is 0 where it was not asked before.
+// blocksAtOnce is how many blocks of a kernel the GPU holds at once, 0 if it cannot start kernels whose blocks wait for
+// each other. It asks the driver once, but not during a recording: then it is 0 if it has not asked before.
 func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 	f := d.functions[k]
 	switch most := d.info.MaxSharedBytesPerBlock; {
 	case !d.info.Together:
-		d.bar(f.Name, "its blocks wait for each other, and this GPU starts none that do")
+		d.bar(f.Name, "its blocks wait for each other, which this GPU does not support")
 		return 0
 	case shared > most:
-		d.bar(f.Name, "its blocks need %d KB of shared memory, of which this GPU has %d", shared>>10, most>>10)
+		d.bar(f.Name, "its blocks need %d KB of shared memory, this GPU has %d", shared>>10, most>>10)
 		return 0
 	case d.apart:
 		return 0
@@ -136,10 +137,8 @@ func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 	}
 	asked := false
 	d.run(func() error {
-		if f.handle == 0 {
-			if err := d.load(f.module); err != nil {
-				return err
-			}
+		if err := d.load(f.module); err != nil {
+			return err
 		}
 		asked = true
 		if f.allow(d, shared) != nil {
@@ -164,17 +163,15 @@ func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 	return blocks
 }
 
-// tryTogether launches blocks that run at once and do nothing: what the driver says of a GPU is not what it does where
-// it is shared or watched.
+// tryTogether launches blocks that run at once and do nothing: on a GPU that is shared or watched, the driver may
+// refuse what it claims to support.
 func (d *dev) tryTogether(blocks, shared int) error {
 	if blocks == 0 {
 		return nil
 	}
 	f := d.functions["add_bias"]
-	if f.handle == 0 {
-		if err := d.load(f.module); err != nil {
-			return err
-		}
+	if err := d.load(f.module); err != nil {
+		return err
 	}
 	if f.allow(d, shared) != nil {
 		return nil
@@ -186,17 +183,17 @@ func (d *dev) tryTogether(blocks, shared int) error {
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
 }
 
-// stepByStep has recurrences computed step by step from now on.
+// stepByStep makes the device compute recurrences step by step.
 func (d *dev) stepByStep(err error) {
 	d.apart = true
-	d.warn("recurrences are computed step by step, which takes longer: the driver starts no blocks that wait for each "+
-		"other: %v", err)
+	d.warn("recurrences are computed step by step, which takes longer, because the driver refuses kernels whose "+
+		"blocks wait for each other: %v", err)
 }
 
 const threads = 256 // of a block, at most
 
-// start begins the call of a kernel by its name; parameters follow in the order of its declaration. Without blocks it
-// begins one that is not made.
+// start begins the call of a kernel by its name; parameters follow in the order of its declaration. A call without
+// blocks is not made.
 func (d *dev) start(k string, width, x, y, z int) *command {
 	c := &d.dropped
 	if *c = (command{}); x*y*z > 0 {
@@ -216,12 +213,12 @@ func (c *command) calls(f *function) *command {
 // each begins the call of an elementwise kernel over n > 0 values.
 func (d *dev) each(k string, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
 
-// launchVec4 begins the call of an elementwise kernel that works on four values at a time after the first head of n >
-// 0.
+// launchVec4 begins the call of an elementwise kernel over n > 0 values that works on four at a time after the first
+// head values.
 func (d *dev) launchVec4(k string, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
 
-// vectors begins the call of an elementwise kernel on vectors of one length by fours, the first its result; after other
-// parameters follow head and length.
+// vectors begins the call of an elementwise kernel on vectors of the same length, four values at a time; the first is
+// its result. The kernel's last parameters are head and length.
 func (d *dev) vectors(k string, of ...device.View) (c *command, head int) {
 	var all [4]driver.Ptr
 	for i, v := range of {
@@ -232,8 +229,8 @@ func (d *dev) vectors(k string, of ...device.View) (c *command, head int) {
 	return d.launchVec4(k, head, n).ptr(p...), head
 }
 
-// headOf is the number of values of n in front of the first at a multiple of 16 bytes, of vectors that may be absent.
-// Where they do not all come there together it is n.
+// headOf is the number of values before the first one at a multiple of 16 bytes, or n if the vectors are aligned
+// differently. Vectors may be absent.
 func headOf(n int, vectors ...driver.Ptr) int {
 	first := vectors[0]
 	for _, p := range vectors {
@@ -244,7 +241,7 @@ func headOf(n int, vectors ...driver.Ptr) int {
 	return min(n, int(-(first/4))&3)
 }
 
-// inFours reports whether rows of the given width can be read four values at a time: the rows of all matrices begin at
+// inFours reports whether rows of the given width can be read four values at a time: in all matrices they begin at
 // multiples of 16 bytes.
 func inFours(width int, matrices ...driver.Ptr) bool {
 	all := driver.Ptr(4 * width)
@@ -254,7 +251,7 @@ func inFours(width int, matrices ...driver.Ptr) bool {
 	return all&15 == 0
 }
 
-// blocksFor is the number of blocks of a loop over n values; the loop takes what is left in further rounds.
+// blocksFor is the number of blocks of a loop over n values, which takes several rounds if needed.
 func blocksFor(n int) int { return min((n+threads-1)/threads, 2048) }
 
 // rows begins the call of a kernel with one block for each of n rows of the given width.
@@ -281,7 +278,7 @@ func (c *command) shares(bytes int) *command {
 	return c
 }
 
-// noted says that the caller itself notes what the kernel reads and writes (copies).
+// noted leaves it to the caller to note what the kernel reads and writes (copies).
 func (c *command) noted() *command {
 	c.owner, c.written = nil, 0
 	return c
@@ -301,7 +298,7 @@ func (c *command) of(views ...device.View) *command {
 
 func (c *command) ptr(p ...driver.Ptr) *command {
 	if d := c.owner; d != nil && d.bf16.alone {
-		for i, v := range p { // before what is written is forgotten, which may be the same
+		for i, v := range p { // before wrote, since a kernel may write where it reads
 			if c.written>>(c.count+i)&1 == 0 {
 				d.reads(v)
 			}
@@ -316,7 +313,7 @@ func (c *command) ptr(p ...driver.Ptr) *command {
 	return c
 }
 
-// long passes numbers that may pass 2³¹.
+// long passes numbers that may exceed 2³¹.
 func (c *command) long(n ...int) *command {
 	for _, v := range n {
 		c.parameter('p', uint64(v))

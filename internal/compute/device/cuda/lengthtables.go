@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// Where the rows of sequences begin follows from their lengths alone, and many kernels of a step ask for it; which
-// words they are of follows from lengths and words. A table is made once and kept until their memory changes. A
-// recording makes its own: it is replayed with other lengths.
+// The starts of sequences follow from their lengths, and many kernels of a step need them; the words of rows follow
+// from lengths and words. A table is made once and kept until lengths or words change. A recording makes its own
+// tables, because it is replayed with other lengths.
 
 // lengthKind says what a table of lengths lists.
 type lengthKind int
@@ -22,23 +22,23 @@ const (
 	captionWords                   // dev.captionWords
 )
 
-// lengthTable is a table in memory of its own.
+// lengthTable is a table with memory of its own.
 type lengthTable struct {
 	kind   lengthKind
-	from   [2]driver.Ptr // of the lengths, and of the words where it lists them
-	in     [2]extent     // the memory that they lie in
+	from   [2]driver.Ptr // lengths, and words if it lists them
+	in     [2]extent     // the memory that contains them
 	sizes  [4]int        // of the table
-	holds  bool          // the table of the values that are there
+	holds  bool          // the table is up to date
 	region region
 }
 
-// lengthTables are those that were asked for last, the last one at the end.
+// lengthTables are the most recently used tables, the last one at the end.
 type lengthTables []*lengthTable
 
-// mostLengthTables is more than a step of any network has.
+// mostLengthTables is more than a step of any network needs.
 const mostLengthTables = 16
 
-// changed says that something wrote to memory from an address on.
+// changed invalidates the tables of memory that is written from an address on.
 func (l lengthTables) changed(p driver.Ptr) {
 	for _, t := range l {
 		for _, in := range t.in {
@@ -49,15 +49,15 @@ func (l lengthTables) changed(p driver.Ptr) {
 	}
 }
 
-// forget says that no table holds what belongs to the lengths.
+// forget invalidates all tables.
 func (l lengthTables) forget() {
 	for _, t := range l {
 		t.holds = false
 	}
 }
 
-// lengthTable returns memory of at least the given bytes for a table of lengths, and of words where they are present,
-// and whether it holds the table; where it does not, the caller makes it.
+// lengthTable returns memory of at least the given bytes for a table of lengths, and of words if they are present. If
+// holds is false, the caller makes the table.
 func (d *dev) lengthTable(kind lengthKind, lengths, words device.View, sizes [4]int, bytes int) (p driver.Ptr,
 	holds bool) {
 	var from [2]driver.Ptr
@@ -73,7 +73,7 @@ func (d *dev) lengthTable(kind lengthKind, lengths, words device.View, sizes [4]
 		i = len(d.lengths)
 		d.lengths = append(d.lengths, &lengthTable{})
 	}
-	i = max(i, 0) // in place of the one that was not asked for the longest
+	i = max(i, 0) // in place of the least recently used
 	t := d.lengths[i]
 	d.lengths = append(slices.Delete(d.lengths, i, i+1), t)
 	if t.kind != kind || t.from != from || t.sizes != sizes {

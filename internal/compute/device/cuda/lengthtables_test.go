@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
@@ -12,7 +13,7 @@ import (
 // The tables of lengths and of words are made once and kept until lengths or words change, in whatever way. A recording
 // makes its own, which hold for the lengths and words of each replay.
 func TestLengthTables(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	const width, l = 2, 3
 	word := b.floats(1, 2, 3, 4, 5, 6, 7, 8)
 	lengths := device.Ints{Host: []int32{3, 2}, Bounded: true, View: b.ints(3, 2)}

@@ -5,13 +5,13 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// lossViews are the views of a loss over n anchors: side 0 are the rows (captions of an image), side 1 the columns.
+// lossViews are the views of a loss over n anchors: side 0 has the rows (captions of an image), side 1 the columns.
 type lossViews struct {
 	n                  int
 	scores, grad, loss driver.Ptr
 	hard, cost         [2]driver.Ptr
-	// double [2, 3, n]: of each side the losses of the anchors, their shares in the gradient of the diagonal, and the
-	// hardest negatives that get a gradient of their own
+	// double [2, 3, n]: for each side the losses of the anchors, their shares in the gradient of the diagonal, and the
+	// hardest negatives with a gradient
 	parts driver.Ptr
 }
 

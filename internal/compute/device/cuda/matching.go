@@ -19,8 +19,8 @@ func (d *dev) PolarWeights(a device.PolarWeights) {
 	}
 }
 
-// sumSlices sets dst [outer, inner], of count values, to the sum over the slices of x [outer, slices, inner], or adds
-// it.
+// sumSlices sets dst [outer, inner], of count values, to the sum over the slices of x [outer, slices, inner], or with
+// add adds the sum.
 func (d *dev) sumSlices(dst, x driver.Ptr, inner, slices, count int, add bool) {
 	d.each("sum_slices", count).ptr(dst, x).long(inner).int(slices).long(count).flag(add)
 }
@@ -44,8 +44,8 @@ func (d *dev) scaleBlocks(a device.ScaleBlocks, y, x device.View) {
 		flag(fours)
 }
 
-// countsFours reports whether kernels take vectors of one length, in rows of the given width, four values at a time,
-// and count them in 32 bits.
+// countsFours reports whether kernels read vectors of the same length, in rows of the given width, four values at a
+// time, with 32-bit indices.
 func countsFours(d *dev, width int, of ...device.View) bool {
 	aligned := of[0].N < 1<<31
 	for _, v := range of {
@@ -54,7 +54,7 @@ func countsFours(d *dev, width int, of ...device.View) bool {
 	return aligned
 }
 
-// countOf is the number of values that a kernel takes at a time.
+// countOf is the number of units of a kernel over n values, which reads four at a time or one.
 func countOf(n int, fours bool) int {
 	if fours {
 		return n / 4

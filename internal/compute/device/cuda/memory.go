@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"unsafe"
@@ -16,7 +17,7 @@ type buffer struct {
 	n     int
 	ptr   driver.Ptr // 0 without elements
 	freed bool
-	back  backBuffer // where values are streamed to it
+	back  backBuffer // for streamed values
 }
 
 // DType implements device.Buffer.
@@ -25,7 +26,7 @@ func (b *buffer) DType() device.DType { return b.dtype }
 // Len implements device.Buffer.
 func (b *buffer) Len() int { return b.n }
 
-// Alloc implements device.Device. An error says how much was asked for and how much is free.
+// Alloc implements device.Device. An error says how much was requested and how much is free.
 func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if d.closed {
 		return nil, fmt.Errorf("device: cuda: allocation of %d elements on a closed device", n)
@@ -49,9 +50,9 @@ func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
 	return b, nil
 }
 
-// allocate returns bytes of memory. A full GPU is not a failure of the device.
+// allocate returns memory. A full GPU is not a failure of the device.
 func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
-	if d.full != nil { // nothing is carried out until it is reported
+	if d.full != nil { // commands are dropped until it is reported
 		return 0, d.full
 	}
 	var full error
@@ -90,18 +91,12 @@ func (d *dev) Free(b device.Buffer) {
 	if p := own.ptr; p != 0 {
 		d.releaseCopies(p)
 		d.lengths.changed(p)
-		d.run(func() error {
-			err := d.release(p)
-			if e := own.back.close(d.drv); err == nil {
-				err = e
-			}
-			return err
-		})
+		d.run(func() error { return cmp.Or(d.release(p), own.back.close(d.drv)) })
 	}
 }
 
-// release frees memory when the GPU has done all work that may use it: cuMemFree need not wait for that. It runs on the
-// thread of the context.
+// release frees memory after all work that may use it; cuMemFree itself may not wait. It runs on the thread of the
+// context.
 func (d *dev) release(p driver.Ptr) error {
 	if err := d.idle(); err != nil {
 		return err
@@ -110,23 +105,17 @@ func (d *dev) release(p driver.Ptr) error {
 }
 
 // idle waits for all work, on the thread of the context.
-func (d *dev) idle() error {
-	for _, s := range []driver.Stream{d.copies, d.side.stream} {
-		if s == 0 { // of one rank
-			continue
-		}
-		if err := d.drv.Synchronize(s); err != nil {
-			return err
-		}
+func (d *dev) idle() (first error) {
+	for _, s := range [3]driver.Stream{d.copies, d.side.stream, d.stream} {
+		drop(&first, d.drv.Synchronize, s) // one rank has no side
 	}
-	return d.drv.Synchronize(d.stream)
+	return first
 }
 
 // UploadFloats implements device.Device.
 func (d *dev) UploadFloats(dst device.View, src []float32) {
 	d.transfer("UploadFloats").Host("dst", &dst, device.Float, len(src))
-	p := d.pointer(dst)
-	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
+	d.upload("UploadFloats", d.pointer(dst), dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
 // UploadDoubles implements device.Device.
@@ -139,7 +128,7 @@ func (d *dev) UploadDoubles(dst device.View, src []float64) {
 	d.UploadFloats(dst, narrow)
 }
 
-// narrowed returns n float32, reused from call to call.
+// narrowed returns room for n float32 values, which calls reuse.
 func (d *dev) narrowed(n int) []float32 {
 	if cap(d.narrow) < n {
 		d.narrow = make([]float32, n)
@@ -150,11 +139,10 @@ func (d *dev) narrowed(n int) []float32 {
 // UploadInts implements device.Device.
 func (d *dev) UploadInts(dst device.View, src []int32) {
 	d.transfer("UploadInts").Host("dst", &dst, device.Int32, len(src))
-	p := d.pointer(dst)
-	d.upload("UploadInts", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
+	d.upload("UploadInts", d.pointer(dst), dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
-// upload returns when the host's memory has been read.
+// upload returns when the host's memory may change again.
 func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 	if n == 0 || d.refuse(what) {
 		return
@@ -218,13 +206,13 @@ func (d *dev) Fill(a device.Fill) {
 	d.fill(d.pointer(a.Dst), 4*a.Dst.N, math.Float32bits(float32(a.Value)))
 }
 
-// changed says that elements from an address on get new values, which what was made of the old ones does not hold.
+// changed invalidates copies and tables of elements that get new values, from an address on.
 func (d *dev) changed(p driver.Ptr, elements int) {
 	d.bf16.changed(p, elements)
 	d.lengths.changed(p)
 }
 
-// wrote says that a kernel may write through an address.
+// wrote is changed for an address that a kernel may write through.
 func (d *dev) wrote(p driver.Ptr) {
 	d.bf16.wrote(p)
 	d.lengths.changed(p)
@@ -263,18 +251,18 @@ func (d *dev) ScratchError() error {
 	return err
 }
 
-// Scratch memory: each slot grows to what is asked of it and is used within one kernel family.
+// scratchSlot is scratch memory that grows as needed. A slot serves one kernel family at a time.
 type scratchSlot int
 
 const (
-	scratchOrder scratchSlot = iota // one int for each packed row
+	scratchOrder scratchSlot = iota // an int for each packed row
 	scratchSums
 	scratchHidden
 	scratchCarry
 	scratchPanel
 	scratchOperand // rounded
-	scratchDeal    // what ranks send each other
-	scratchHalves  // gradients that are sent as bfloat16
+	scratchDeal    // what ranks exchange
+	scratchHalves  // gradients sent as bfloat16
 	scratchSlots
 )
 
@@ -283,11 +271,11 @@ type region struct {
 	bytes int
 }
 
-// need returns at least the given bytes of a slot, with arbitrary contents. Where the GPU has no room, what follows is
+// need returns at least the given bytes of a slot, with arbitrary contents. If the GPU has no room, later commands are
 // dropped until Sync reports it.
 func (d *dev) need(s scratchSlot, bytes int) driver.Ptr { return d.room(&d.scratch[s], bytes) }
 
-// room is need of a region.
+// room is need for a region.
 func (d *dev) room(r *region, bytes int) driver.Ptr {
 	if r.bytes >= bytes {
 		return r.ptr
@@ -301,7 +289,7 @@ func (d *dev) room(r *region, bytes int) driver.Ptr {
 	}
 	*r = region{}
 	d.moves++
-	size := bytes + min(bytes/4, 16<<20) // so that it need not grow with every batch that is a little larger
+	size := bytes + min(bytes/4, 16<<20) // so that slightly larger batches need no new memory
 	p, err := d.allocate(size)
 	if err != nil {
 		if d.failure == nil {

@@ -50,7 +50,7 @@ func TestNamesOfKernels(t *testing.T) {
 	}
 	for k, is := range called {
 		if !is {
-			t.Errorf("nobody calls the kernel %s", k)
+			t.Errorf("no code calls the kernel %s", k)
 		}
 	}
 	for l, function := range given {

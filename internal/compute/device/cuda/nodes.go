@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// mixing is a call of MixNodes, checked.
+// mixing is a checked call of MixNodes.
 type mixing struct {
 	a             device.MixNodes
 	c             captions

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// sumBlocks is how many partial sums a sum over a flat buffer has at most: the blocks that an H100 runs at once.
+// sumBlocks is the largest number of partial sums over a flat buffer: the blocks that an H100 runs at once.
 const sumBlocks = 792
 
 func (d *dev) SumSquares(a device.SumSquares) {
@@ -32,7 +32,7 @@ func (d *dev) Adam(a device.Adam) {
 	d.fresh(copy, p, n)
 }
 
-// copyOfParameters is copyFor for parameters that products have read; a copy of others would not be used.
+// copyOfParameters is copyFor for parameters that products have read; no product uses copies of others.
 func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
 	if d.bf16.find(p) == nil {
 		return 0
@@ -40,7 +40,7 @@ func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
 	return d.copyFor(p, n)
 }
 
-// adam updates rows of the given width, ld apart.
+// adam updates rows of the given width with a stride of ld.
 func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int) {
 	hyper, clip := d.pointer(a.Hyper), d.pointer(a.Clip)
 	if n == 0 {
@@ -54,7 +54,7 @@ func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int)
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
 }
 
-// Rows of a block of product_adam, and columns that it works on at a time (optimiser_sm80.cu).
+// Rows of a block of product_adam, and its columns at a time (optimiser_sm80.cu).
 const (
 	adamRows    = 128
 	adamColumns = 32
@@ -88,8 +88,8 @@ func (d *dev) AdamFactored(of device.AdamFactored) {
 	d.fresh(copy, p, n)
 }
 
-// productAdam makes the gradient and does Adam in one kernel, where there are tensor cores, the product reads bfloat16,
-// and rows are a multiple of four values; it reports whether it did.
+// productAdam computes the gradient and Adam in one kernel if the product reads bfloat16 on tensor cores and rows are a
+// multiple of four values. It reports whether it did.
 func (d *dev) productAdam(a *device.Adam, f *device.Factored, copy, p, m, v, dy, x driver.Ptr) bool {
 	if d.tensor != tensorBF16 || f.O%4 != 0 || f.I%4 != 0 || headOf(f.O*f.I, p, m, v, 2*copy) != 0 {
 		return false
@@ -129,9 +129,9 @@ func (d *dev) SumSquaresFactored(a device.SumSquaresFactored) {
 	d.start("add_partials", threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
-// The Gram matrices of gram_sm80.cu: the most rows of the factors; the warps of a block, each of which makes a tile;
-// the cells of all tiles, and of a block of gram_dot; the slices of the columns, which are fewer than the
-// multiprocessors of a large GPU although each factor may leave one unfilled.
+// The Gram matrices of gram_sm80.cu: the most rows of the factors; the warps of a block, each of which computes a tile;
+// the cells of all tiles, and of a block of gram_dot; the slices of the columns, fewer than the multiprocessors of a
+// large GPU although each factor may have an incomplete one.
 const (
 	gramRows   = 128
 	gramWarps  = 6
@@ -140,8 +140,8 @@ const (
 	gramSlices = 130
 )
 
-// grams makes the Gram matrices of the factors and the sums of their products, partial, on tensor cores, where the
-// product of x reads bfloat16 and rows are a multiple of eight values. It returns the number of sums, 0 where it did
+// grams computes the Gram matrices of the factors and the partial sums of their products on tensor cores, if the
+// product of x reads bfloat16 and rows are a multiple of eight values. It returns the number of sums, or 0 if it did
 // nothing.
 func (d *dev) grams(f *device.Factored, partial, dy, x driver.Ptr) int {
 	if d.tensor != tensorBF16 || f.N > gramRows || f.O%8 != 0 || f.I%8 != 0 {

@@ -38,8 +38,8 @@ func adamHyper(step int, beta1, beta2, rate, decay float64) []float64 {
 // factored runs the steps, the first two of training and one later on, each on its own factors and with new parameters,
 // and looks for copies that are not equal to their values. launched counts the kernels of the last step.
 func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
-	c.t.Helper()
-	defer c.d.Close()
+	c.Helper()
+	defer c.Close()
 	n := f.o * f.i
 	sd := 1 / math.Sqrt(float64(f.i))
 	_, p := c.normal(n, sd)
@@ -48,25 +48,25 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 		for i := range x {
 			x[i] = sd * c.rng.Norm()
 		}
-		c.d.UploadDoubles(p, x)
+		c.UploadDoubles(p, x)
 	}
-	m, v := c.place(device.Float, n), c.place(device.Float, n)
-	device.Do(c.d, device.Fill{Dst: m})
-	device.Do(c.d, device.Fill{Dst: v})
-	one := c.place(device.Float, f.o)
+	m, v := c.alloc(device.Float, n), c.alloc(device.Float, n)
+	device.Do(c.Device, device.Fill{Dst: m})
+	device.Do(c.Device, device.Fill{Dst: v})
+	one := c.alloc(device.Float, f.o)
 	if f.copied {
 		_, row := c.normal(f.i, 1)
-		device.Do(c.d, device.Gemm{TransB: true, M: 1, N: f.o, K: f.i, Alpha: 1, A: row, B: p, C: one})
+		device.Do(c.Device, device.Gemm{TransB: true, M: 1, N: f.o, K: f.i, Alpha: 1, A: row, B: p, C: one})
 	}
 	state := func(of *[][3][]float64) {
 		c.results = nil
 		c.read(p, m, v)
 		*of = append(*of, [3][]float64(c.results))
-		if stale := cuda.StaleCopies(c.d); stale != "" {
-			c.t.Errorf("%d x %d of %d: %s", f.o, f.i, f.n, stale)
+		if stale := cuda.StaleCopies(c.Device); stale != "" {
+			c.Errorf("%d x %d of %d: %s", f.o, f.i, f.n, stale)
 		}
 	}
-	scalar, clip := c.place(device.Float, 3), c.place(device.Float, 1)
+	scalar, clip := c.alloc(device.Float, 3), c.alloc(device.Float, 1)
 	for k, at := range []int{1, 2, 1000} {
 		renew()
 		state(&f.before)
@@ -74,18 +74,19 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 		xs, x := c.normal(f.n*f.i, 1)
 		f.dy, f.x = append(f.dy, dys), append(f.x, xs)
 		f.hyper = append(f.hyper, adamHyper(at, f.beta1, f.beta2, 0.01, 0.1))
-		c.d.UploadDoubles(scalar, f.hyper[k])
-		c.d.UploadDoubles(clip, []float64{f.clip})
+		c.UploadDoubles(scalar, f.hyper[k])
+		c.UploadDoubles(clip, []float64{f.clip})
 		a := device.Adam{P: p, M: m, V: v, Hyper: scalar, Beta1: f.beta1, Beta2: f.beta2, Eps: f.eps,
 			Legacy: f.legacy}
 		if k == 1 {
 			a.Clip = clip
 		}
-		try.Do(c.t, c.d.Sync())
-		before := emulator.Launches(c.t)
-		device.Do(c.d, device.AdamFactored{Adam: a, Factored: device.Factored{N: f.n, O: f.o, I: f.i, DY: dy, X: x}})
-		try.Do(c.t, c.d.Sync())
-		launched = emulator.Launches(c.t) - before
+		try.Do(c.TB, c.Sync())
+		before := emulator.Launches(c.TB)
+		device.Do(c.Device, device.AdamFactored{Adam: a, Factored: device.Factored{N: f.n, O: f.o, I: f.i, DY: dy,
+			X: x}})
+		try.Do(c.TB, c.Sync())
+		launched = emulator.Launches(c.TB) - before
 		state(&f.after)
 	}
 	return f, launched
@@ -130,9 +131,9 @@ func (f *factoredCase) check(t *testing.T, what string) {
 			size := v[i].through(root, 1).times(norm).plus(eps)
 			p[i] = p[i].times(decay).plus(approx{v: -1}.product(step.times(m[i]).times(size.through(inverse, 1))))
 		}
-		within(t, fmt.Sprintf("%s: parameters behind step %d", what, k), after[0], p)
-		within(t, fmt.Sprintf("%s: first moment behind step %d", what, k), after[1], m)
-		within(t, fmt.Sprintf("%s: second moment behind step %d", what, k), after[2], v)
+		within(t, fmt.Sprintf("%s: parameters after step %d", what, k), after[0], p)
+		within(t, fmt.Sprintf("%s: first moment after step %d", what, k), after[1], m)
+		within(t, fmt.Sprintf("%s: second moment after step %d", what, k), after[2], v)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 				})
 			}
 			if !same(got, base) {
-				t.Errorf("%s: other bits than product and Adam one behind the other", what)
+				t.Errorf("%s: other bits than product and Adam one after the other", what)
 			}
 			if mode > 0 {
 				continue
@@ -207,17 +208,17 @@ func TestGramsOnTensorCores(t *testing.T) {
 		run := func(order int) (got float64, dy, x []float64, launched int) {
 			emulator.Set(t, "order", order, 0)
 			b := tensorCase(t, cuda.Options{RoundFrom: 1}, 1)
-			defer b.d.Close()
+			defer b.Close()
 			f := device.Factored{N: c.n, O: c.o, I: c.i}
 			dy, f.DY = b.normal(c.n*c.o, 1)
 			x, f.X = b.normal(c.n*c.i, 1)
-			acc := b.place(device.Float, 1)
-			device.Do(b.d, device.Fill{Dst: acc, Value: 0.5})
-			try.Do(t, b.d.Sync())
+			acc := b.alloc(device.Float, 1)
+			device.Do(b.Device, device.Fill{Dst: acc, Value: 0.5})
+			try.Do(t, b.Sync())
 			before := emulator.Launches(t)
-			device.Do(b.d, device.SumSquaresFactored{Sum: acc, Factored: f})
+			device.Do(b.Device, device.SumSquaresFactored{Sum: acc, Factored: f})
 			b.read(acc)
-			try.Do(t, b.d.Sync())
+			try.Do(t, b.Sync())
 			return b.results[0][0], dy, x, emulator.Launches(t) - before
 		}
 		what := fmt.Sprintf("%+v", c)

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// attentionViews are the views of both directions of PairAttention.
+// attentionViews are the views of both passes of PairAttention.
 type attentionViews struct {
 	pairLayout
 	wide            int // columns of a word

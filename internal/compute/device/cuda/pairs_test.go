@@ -14,92 +14,76 @@ import (
 	"vsetrain/lab/try"
 )
 
-// pairCase is a device with 5 images of 3 regions and 4 captions, and the results so far.
+// pairCase is a device with captions, and the results so far.
 type pairCase struct {
-	t       *testing.T
-	d       device.Device
+	*bench
 	rng     *philox.Stream
 	lengths device.Ints
 	results [][]float64
 }
 
+// 5 images of 3 regions, and 4 captions.
 const caseB, caseR, caseE, caseS, caseWords, caseCaptions, caseNodes = 5, 3, 7, 4, 11, 4, 15
 
 func newPairCase(t *testing.T, d device.Device) *pairCase {
 	t.Helper()
-	return pairCaseOf(t, d, 5, 3, 2, 1)
+	return pairCaseOf(t, d, philox.NewKey(3, "pairs"), 5, 3, 2, 1)
 }
 
-func pairCaseOf(t *testing.T, d device.Device, lengths ...int32) *pairCase {
+func pairCaseOf(t *testing.T, d device.Device, draws philox.Key, lengths ...int32) *pairCase {
 	t.Helper()
-	c := &pairCase{t: t, d: d, rng: philox.NewKey(3, "pairs").Stream(0)}
-	c.lengths.Host = lengths
-	c.lengths.View = c.place(device.Int32, len(lengths))
-	d.UploadInts(c.lengths.View, c.lengths.Host)
-	return c
+	b := &bench{t, d}
+	return &pairCase{bench: b, rng: draws.Stream(0), lengths: b.known(lengths...)}
 }
 
-func (c *pairCase) place(t device.DType, n int) device.View {
-	c.t.Helper()
-	b := try.Get(c.d.Alloc(t, n))(c.t)
-	return device.ViewOf(b)
-}
-
+// in is an input of n values around 0.5.
 func (c *pairCase) in(n int) device.View {
-	x, v := make([]float64, n), c.place(device.Float, n)
+	x, v := make([]float64, n), c.alloc(device.Float, n)
 	for i := range x {
 		x[i] = 0.5 + 0.3*c.rng.Norm()
 	}
-	c.d.UploadDoubles(v, x)
-	return v
-}
-
-func (c *pairCase) out(n int) device.View {
-	v := c.place(device.Float, n)
-	device.Do(c.d, device.Fill{Dst: v, Value: math.NaN()})
+	c.UploadDoubles(v, x)
 	return v
 }
 
 func (c *pairCase) read(views ...device.View) {
 	for _, v := range views {
-		x := make([]float64, v.N)
-		c.d.DownloadDoubles(x, v)
-		c.results = append(c.results, x)
+		c.results = append(c.results, c.doubles(v))
 	}
 }
 
 func (c *pairCase) attention(overWords bool) {
 	n := caseWords * caseB * caseR
 	a := device.PairAttention{B: caseB, R: caseR, Lambda: 9, OverWords: overWords, Lengths: c.lengths,
-		Scores: c.in(n), Weights: c.out(n), DWeights: c.in(n), DScores: c.out(n)}
-	device.Do(c.d, a)
-	device.DoGrad(c.d, a)
+		Scores: c.in(n), Weights: c.nan(n), DWeights: c.in(n), DScores: c.nan(n)}
+	device.Do(c.Device, a)
+	device.DoGrad(c.Device, a)
 	c.read(a.Weights, a.DScores)
 }
 
 // similarities returns the nodes of all pairs.
 func (c *pairCase) similarities(filtered bool) device.View {
 	const b, r, e, s, words, captions = caseB, caseR, caseE, caseS, caseWords, caseCaptions
-	x := c.out(b * caseNodes * s)
+	x := c.nan(b * caseNodes * s)
 	local := device.Similarities{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
 		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e),
-		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(b * caseNodes * s),
-		DImages: c.out(b * r * e), DRows: c.out(words * e),
-		DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
+		Bias: c.in(s), Nodes: x, Norms: c.nan(b * words), Contexts: c.nan(b * words), DNodes: c.in(b * caseNodes * s),
+		DImages: c.nan(b * r * e), DRows: c.nan(words * e),
+		DWeights: c.nan(words * b * r), DW: c.nan(s * e), DBias: c.nan(s)}
 	global := local
-	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.out(b*captions)
-	global.DImages, global.DRows, global.DW, global.DBias = c.out(b*e), c.out(captions*e), c.out(s*e), c.out(s)
+	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.nan(b*captions)
+	global.DImages, global.DRows, global.DW, global.DBias = c.nan(b*e), c.nan(captions*e), c.nan(s*e), c.nan(s)
 	if filtered {
-		local.Filter = device.Filter{W: c.in(s), Bias: c.in(1), Logits: c.out(b * caseNodes),
+		local.Filter = device.Filter{W: c.in(s), Bias: c.in(1), Logits: c.nan(b * caseNodes),
 			Weights: c.in(b * caseNodes), DSums: c.in(b * captions * s), DLogits: c.in(b * caseNodes)}
 		global.Filter = local.Filter
-		local.Filter.DW, global.Filter.DW = c.out(s), c.out(s)
+		local.Filter.DW, global.Filter.DW = c.nan(s), c.nan(s)
 	}
 	for _, a := range []device.Similarities{local, global} {
-		device.Do(c.d, a)
+		device.Do(c.Device, a)
 	}
 	for _, a := range []device.Similarities{local, global} {
-		device.DoGrad(c.d, a)
+		device.DoGrad(c.Device, a)
 		c.read(a.Norms, a.DImages, a.DRows, a.DW, a.DBias)
 		if filtered {
 			c.read(a.Filter.Logits, a.Filter.DW)
@@ -116,14 +100,14 @@ func (c *pairCase) reason(x device.View, first, keep bool) {
 		queries = caseB * caseCaptions
 	}
 	a := device.GraphReason{B: caseB, S: s, First: first, Lengths: c.lengths, X: x, M: c.in(s * s), V: c.in(s),
-		W: c.in(s * s), Bias: c.in(s), Out: c.out(queries * s),
-		DOut: c.in(queries * s), DX: c.out(caseB * caseNodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s),
-		DBias: c.out(s)}
+		W: c.in(s * s), Bias: c.in(s), Out: c.nan(queries * s),
+		DOut: c.in(queries * s), DX: c.nan(caseB * caseNodes * s), DM: c.nan(s * s), DV: c.nan(s), DW: c.nan(s * s),
+		DBias: c.nan(s)}
 	if keep {
-		a.Y = c.out(caseB * caseNodes * s)
+		a.Y = c.nan(caseB * caseNodes * s)
 	}
-	device.Do(c.d, a)
-	device.DoGrad(c.d, a)
+	device.Do(c.Device, a)
+	device.DoGrad(c.Device, a)
 	c.read(a.Out, a.DX, a.DM, a.DV, a.DW, a.DBias)
 }
 
@@ -131,27 +115,27 @@ func (c *pairCase) filtrate(x device.View, train bool) {
 	const rows, pairs = caseB * caseNodes, caseB * caseCaptions
 	a := device.Filtrate{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x,
 		Logits: c.in(rows), Gamma: c.in(1), Beta: c.in(1),
-		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Weights: c.out(rows),
-		Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
-		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DSums: c.out(pairs * caseS), DLogits: c.out(rows),
-		DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
-	device.Do(c.d, a)
-	device.DoGrad(c.d, a)
+		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.nan(pairs * caseS), Weights: c.nan(rows),
+		Mean: c.nan(caseCaptions), InvStd: c.nan(caseCaptions),
+		Norms: c.nan(pairs), DOut: c.in(pairs * caseS), DSums: c.nan(pairs * caseS), DLogits: c.nan(rows),
+		DBias: c.nan(1), DGamma: c.nan(1), DBeta: c.nan(1)}
+	device.Do(c.Device, a)
+	device.DoGrad(c.Device, a)
 	c.read(a.Out, a.RunningMean, a.RunningVar, a.DSums, a.DLogits, a.DGamma, a.DBeta)
 }
 
 func (c *pairCase) segments() {
 	const e = caseE
 	a := device.GatedPool{D: e, Counts: c.lengths, L: c.in(caseWords * e), X: c.in(caseWords * e),
-		G: c.in(caseCaptions * e), W: c.in(e), Weights: c.out(caseWords),
-		Out: c.out(caseCaptions * e), DOut: c.in(caseCaptions * e), DL: c.out(caseWords * e),
-		DG: c.out(caseCaptions * e), DX: c.out(caseWords * e), DW: c.out(caseCaptions * e)}
-	device.Do(c.d, a)
-	device.DoGrad(c.d, a)
-	means, spread, packed := c.out(caseCaptions*e), c.out(caseWords*e), c.out(caseWords*e)
-	device.Do(c.d, device.SegmentMeans{Means: means, Rows: a.X, Counts: c.lengths, D: e})
-	device.DoGrad(c.d, device.SegmentMeans{Rows: spread, Means: means, Counts: c.lengths, D: e})
-	device.Do(c.d, device.UnpackWords{Dst: packed, Src: a.X, Lengths: c.lengths, D: e, Back: true})
+		G: c.in(caseCaptions * e), W: c.in(e), Weights: c.nan(caseWords),
+		Out: c.nan(caseCaptions * e), DOut: c.in(caseCaptions * e), DL: c.nan(caseWords * e),
+		DG: c.nan(caseCaptions * e), DX: c.nan(caseWords * e), DW: c.nan(caseCaptions * e)}
+	device.Do(c.Device, a)
+	device.DoGrad(c.Device, a)
+	means, spread, packed := c.nan(caseCaptions*e), c.nan(caseWords*e), c.nan(caseWords*e)
+	device.Do(c.Device, device.SegmentMeans{Means: means, Rows: a.X, Counts: c.lengths, D: e})
+	device.DoGrad(c.Device, device.SegmentMeans{Rows: spread, Means: means, Counts: c.lengths, D: e})
+	device.Do(c.Device, device.UnpackWords{Dst: packed, Src: a.X, Lengths: c.lengths, D: e, Back: true})
 	c.read(a.Out, a.DL, a.DG, a.DX, a.DW, means, spread, packed)
 }
 
@@ -205,8 +189,7 @@ func TestPairsInTilesAndOrders(t *testing.T) {
 // The sum of a segment and its greatest value are determined by its rows alone: other segments, other columns and the
 // bound of lengths change no bit of them, so that a score does not depend on the tile that it is computed in.
 func TestSegmentsStandAlone(t *testing.T) {
-	d := open(t, cuda.Options{})
-	defer d.Close()
+	c := newBench(t, cuda.Options{})
 	rng := philox.NewKey(7, "segments").Stream(0)
 	for range 30 {
 		columns, counts := 1+rng.IntN(40), make([]int32, 1+rng.IntN(5))
@@ -218,17 +201,13 @@ func TestSegmentsStandAlone(t *testing.T) {
 			x[i] = float64(float32(rng.Norm()))
 		}
 		for _, most := range []bool{false, true} {
-			c := &pairCase{t: t, d: d}
 			reduce := func(x []float64, columns int, counts, bound []int32) []float64 {
-				a := device.Reduce{Max: most, D: columns, Counts: device.Ints{View: c.place(device.Int32, len(counts)),
-					Host: bound, Bounded: true}, X: c.place(device.Float, device.Total(bound)*columns),
-					Y: c.out(len(counts) * columns), Index: c.place(device.Int32, len(counts)*columns)}
-				d.UploadInts(a.Counts.View, counts)
-				d.UploadDoubles(a.X, append(slices.Clone(x), make([]float64, a.X.N-len(x))...))
-				device.Do(d, a)
-				c.results = nil
-				c.read(a.Y)
-				return c.results[0]
+				a := device.Reduce{Max: most, D: columns, Counts: device.Ints{View: c.ints(counts...), Host: bound,
+					Bounded: true}, X: c.alloc(device.Float, device.Total(bound)*columns),
+					Y: c.nan(len(counts) * columns), Index: c.alloc(device.Int32, len(counts)*columns)}
+				c.UploadDoubles(a.X, append(slices.Clone(x), make([]float64, a.X.N-len(x))...))
+				device.Do(c.Device, a)
+				return c.doubles(a.Y)
 			}
 			all, first := reduce(x, columns, counts, counts), 0
 			for i, n := range counts {
@@ -276,7 +255,7 @@ func TestReasoningOfDrawnGraphs(t *testing.T) {
 		what := fmt.Sprintf("draw %d: captions of %v words, %d images, %d values, first %v, Y kept %v, tiles of %d", n,
 			lengths, b, s, first, keep, tile)
 		on := func(d device.Device) [][]float64 {
-			return pairCaseOf(t, d, lengths...).graphs(b, s, first, keep, false).bits
+			return pairCaseOf(t, d, philox.NewKey(3, "pairs"), lengths...).graphs(b, s, first, keep, false).bits
 		}
 		want := on(try.Get(cpu.New(cpu.Options{Threads: 1}))(t))
 		var forward [][]float64

@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// part is memory of n words that is copied to another place.
+// part is a copy of n four-byte words.
 type part struct {
 	to, from driver.Ptr
 	n        int
@@ -15,7 +15,7 @@ type part struct {
 
 const mostParts = 10 // of a call of copy_parts
 
-// copyParts copies parts of memory that do not overlap. The caller notes what it reads and writes (copies).
+// copyParts copies parts that do not overlap. The caller notes what it reads and writes (copies).
 func (d *dev) copyParts(parts []part) {
 	for lo := 0; lo < len(parts); lo += mostParts {
 		some := parts[lo:min(lo+mostParts, len(parts))]
@@ -24,29 +24,27 @@ func (d *dev) copyParts(parts []part) {
 			longest = max(longest, p.n)
 		}
 		c := d.start("copy_parts", threads, blocksFor(longest), len(some), 1).noted()
-		for i := range mostParts {
-			var p part
-			if i < len(some) {
-				p = some[i]
-			}
+		var all [mostParts]part
+		copy(all[:], some)
+		for _, p := range all {
 			c.ptr(p.to, p.from).int(p.n)
 		}
 	}
 }
 
-// smallCopies are copies within the GPU that wait for the next command, or for an upload, and are then made together.
+// smallCopies are copies within the GPU that are made together, before the next command or upload.
 type smallCopies struct {
 	parts []part
-	at    string // what the first belongs to
+	at    string // the node of the first
 }
 
 const smallCopy = 1 << 14 // words, at most
 
-// overlap reports whether two pieces of memory of a and b words do.
+// overlap reports whether a words at p and b words at q overlap.
 func overlap(p driver.Ptr, a int, q driver.Ptr, b int) bool { return p < at(q, b) && q < at(p, a) }
 
-// add takes a copy over if it is small, and reports whether it did. It waits with others only where it reads nothing
-// that they write, and writes nothing that they read or write.
+// add takes a small copy, and reports whether it did. Copies wait together only if none reads or writes what another
+// one writes.
 func (s *smallCopies) add(d *dev, dst, src driver.Ptr, n int) bool {
 	if n == 0 || n > smallCopy || len(d.uploads.parts) > 0 {
 		return false
@@ -68,7 +66,7 @@ func (s *smallCopies) add(d *dev, dst, src driver.Ptr, n int) bool {
 // deliver makes the copies that wait.
 func (s *smallCopies) deliver(d *dev) {
 	parts, now := s.parts, d.at
-	s.parts, d.at = nil, s.at // none waits for the commands that follow
+	s.parts, d.at = nil, s.at // so that next does not deliver again
 	if p := parts[0]; len(parts) == 1 {
 		c := d.next()
 		c.kind, c.dst, c.src, c.bytes = commandCopy, p.to, p.from, 4*p.n
@@ -78,29 +76,25 @@ func (s *smallCopies) deliver(d *dev) {
 	s.parts, d.at = parts[:0], now
 }
 
-// uploads are small ones that wait for the next command. Then they reach the GPU as one, from where copy_parts takes
-// each to its place: a step has some ten inputs of a few kilobytes, each of which would be a copy and an event.
+// uploads are small uploads that are made together before the next command: copy_parts moves each to its place. A step
+// has about ten inputs of a few kilobytes, each of which would otherwise need a copy and an event.
 type uploads struct {
 	words  []int32
 	parts  []part     // from is the byte of words
 	packed driver.Ptr // smallBytes
 }
 
-// add takes an upload over if it is small, and reports whether it did.
+// add takes a small upload, and reports whether it did.
 func (u *uploads) add(d *dev, dst driver.Ptr, src unsafe.Pointer, n int) bool {
 	if 4*n > smallBytes || d.full != nil {
 		return false
 	}
-	if len(d.small.parts) > 0 { // which may read what is uploaded
+	if len(d.small.parts) > 0 { // they may read what is uploaded
 		d.small.deliver(d)
 	}
-	for _, p := range u.parts {
-		if p.to < at(dst, n) && dst < at(p.to, p.n) { // the later one stays
-			d.deliver()
-			break
-		}
-	}
-	if 4*(len(u.words)+n) > smallBytes {
+	if 4*(len(u.words)+n) > smallBytes || slices.ContainsFunc(u.parts, func(p part) bool {
+		return overlap(p.to, p.n, dst, n) // the later one must win
+	}) {
 		d.deliver()
 	}
 	u.parts = append(u.parts, part{dst, driver.Ptr(4 * len(u.words)), n})
@@ -115,7 +109,7 @@ func (u *uploads) drop() { u.parts, u.words = u.parts[:0], u.words[:0] }
 func (d *dev) deliver() {
 	u := &d.uploads
 	parts := u.parts
-	u.parts = nil // none waits for the commands that follow
+	u.parts = nil // so that next does not deliver again
 	to := parts[0].to
 	if len(parts) > 1 {
 		to = u.packed

@@ -16,7 +16,7 @@ import (
 // uploads to one place the later one stays.
 func TestUploadsTogether(t *testing.T) {
 	emulator.Set(t, "defer", 1, 0)
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	var to, sums []device.View
 	for i := range 23 {
 		to, sums = append(to, b.alloc(device.Float, 2*i)), append(sums, b.alloc(device.Float, 2*i))
@@ -55,7 +55,7 @@ func TestUploadsTogether(t *testing.T) {
 // What reads or overwrites an upload that waits comes after it: copies, fills, downloads, recordings, and the end of
 // its memory. A large upload does not overtake a small one.
 func TestUploadsThatWait(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	r := b.Device.(device.Recorder)
 	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Float, 2), b.alloc(device.Float, 2)
 	large := b.alloc(device.Float, 1<<18)
@@ -92,7 +92,7 @@ func TestUploadsThatWait(t *testing.T) {
 
 // Uploads without a kernel in between are one copy and one kernel, and so is what is fetched.
 func TestUploadsAreOne(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	d := b.Device
 	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Int32, 3), b.alloc(device.Float, 9)
 	try.Do(t, d.Sync())

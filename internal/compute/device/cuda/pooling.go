@@ -18,17 +18,14 @@ func (d *dev) PoolWeightsGrad(a device.PoolWeights) {
 	d.clearTail(d.pointer(a.DScores), a.Lengths, lengths, 1)
 }
 
-// sortViews are the views that both directions of the sorted pooling share.
+// sortViews are the views that both passes of the sorted pooling share.
 type sortViews struct {
-	items, rows                  int
+	items                        int
 	x, w, ranks, lengths, starts driver.Ptr
 }
 
 func (d *dev) sortViews(a device.SortPool) (v sortViews) {
 	v.items = len(a.Lengths.Host)
-	for _, n := range a.Lengths.Host {
-		v.rows += int(n)
-	}
 	v.x, v.w = d.pointer(a.X), d.pointer(a.Weights)
 	v.ranks = d.pointer(a.Ranks)
 	if a.Packed {
@@ -49,7 +46,7 @@ func (d *dev) SortPool(a device.SortPool) {
 	}
 }
 
-// sortPieces is the greatest number of parts that the channels of an item are divided into for SortPoolGrad.
+// sortPieces is the largest number of parts into which SortPoolGrad divides the channels of an item.
 const sortPieces = 16
 
 func (d *dev) SortPoolGrad(a device.SortPool) {
@@ -66,7 +63,6 @@ func (d *dev) SortPoolGrad(a device.SortPool) {
 		d.clearTail(dx, a.Lengths, v.lengths, a.D)
 	}
 	if table != 0 {
-		c := d.start("sort_pool_table", 128, a.K, a.K, 1)
-		c.ptr(table, part, v.lengths).int(v.items, pieces, a.K)
+		d.start("sort_pool_table", 128, a.K, a.K, 1).ptr(table, part, v.lengths).int(v.items, pieces, a.K)
 	}
 }

@@ -17,7 +17,7 @@ func (d *dev) MapGrad(a device.Map) {
 	c.int(int(a.F)).float(a.C).long(head, a.X.N)
 }
 
-// segmentPiece is the number of rows of a segment that a block adds up: more than a caption has words.
+// segmentPiece is the number of rows of a segment that a block adds up, more than a caption has words.
 const segmentPiece = 512
 
 func (d *dev) Reduce(a device.Reduce) {

@@ -18,7 +18,7 @@ func (d *dev) Gemm(a device.Gemm) {
 		return
 	}
 	active, bias := d.pointer(a.Active), p.bias
-	p.bias = 0 // the kernel after adds it
+	p.bias = 0 // the next kernel adds it
 	d.multiply(&p)
 	n := a.M * a.N
 	copy := d.operandCopy(active, n)
@@ -31,7 +31,7 @@ func (d *dev) Gemm(a device.Gemm) {
 	d.stored(copy, active, n, a.Operand)
 }
 
-// product is C = alpha·op(A)·op(B) + beta·C + bias of addresses (device.Gemm).
+// product is C = alpha·op(A)·op(B) + beta·C + bias (device.Gemm) of addresses.
 type product struct {
 	transA, transB            bool
 	m, n, k                   int
@@ -42,12 +42,12 @@ type product struct {
 	strideA, strideB, strideC int
 	exact                     bool
 	halfA, halfB              bool // a, b are bfloat16; leading dimensions and strides count elements
-	halfC                     bool // c too, where one of them is: for one product without beta and bias
+	halfC                     bool // c is bfloat16 too: only for one product, without beta and bias
 }
 
 const gemmTile = 64
 
-// What operands are: the numbers of gemm.cu.
+// Types of operands, numbered as in gemm.cu.
 const (
 	operandsSingle = iota
 	operandsRounded
@@ -55,13 +55,13 @@ const (
 	operandsAndResultHalf
 )
 
-// few is the greatest number of products of a batch whose operands may lie far apart, in different memory too.
+// few is the largest number of products of a batch whose operands may be far apart, even in different memory.
 const few = 4
 
-// last is the number of elements from the first of an operand or a result, rows of cols, to the last.
+// last is the number of elements from the first to the last of an operand or a result, rows of cols.
 func last(rows, cols, ld int) int { return (rows-1)*ld + cols }
 
-// halve makes the operands bfloat16 where the product is large, and reports whether they are (copies.go).
+// halve makes the operands of a large product bfloat16 (copies.go), and reports whether they are.
 func (d *dev) halve(p *product) bool {
 	if d.bf16.on && p.k > 0 {
 		if copy := d.aloneAt(p.a); copy != 0 {
@@ -107,7 +107,7 @@ func (d *dev) halve(p *product) bool {
 	return true
 }
 
-// roundedItems is rounded for the items of a batch; what lies between two of them that are far apart is not rounded.
+// roundedItems is rounded for the items of a batch. It rounds nothing between items that are far apart.
 func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.Ptr, ok bool) {
 	if count == 1 || stride < 2*size || count > few {
 		return d.rounded(p, (count-1)*stride+size)
@@ -119,13 +119,13 @@ func (d *dev) roundedItems(p driver.Ptr, size, count, stride int) (copy driver.P
 	for i := range count {
 		d.complete(m, m.index(p)+i*stride, m.index(p)+i*stride+size)
 	}
-	return m.at(m.index(p)), true
+	return m.copyAt(p), true
 }
 
-// roundedHere rounds an operand to scratch memory: where there is no room for a copy, and the other operand is bfloat16
-// only. It returns the distance of the items there.
+// roundedHere rounds an operand into scratch memory: if there is no room for a copy and the other operand is bfloat16
+// alone. It returns the stride of the items there.
 func (d *dev) roundedHere(p driver.Ptr, size, count, stride int) (driver.Ptr, int) {
-	padded, next := size+(stride-size)&3, stride // with which items keep their alignment
+	padded, next := size+(stride-size)&3, stride // keeps the alignment of the items
 	if count <= few && stride >= size {          // perhaps in different memory
 		next = padded
 	} else {
@@ -139,7 +139,7 @@ func (d *dev) roundedHere(p driver.Ptr, size, count, stride int) (driver.Ptr, in
 	return to, next
 }
 
-// multiply runs a product with cuBLAS, or with the own kernel. It leaves the description as it is.
+// multiply runs a product with cuBLAS or vsetrain's kernel. It does not change the description.
 func (d *dev) multiply(as *product) {
 	if as.m == 0 || as.n == 0 {
 		return
@@ -209,27 +209,25 @@ func (d *dev) multiply(as *product) {
 	}
 }
 
-// addBias passes what add_bias adds to every row of products.
+// addBias passes the arguments of add_bias, which adds a bias to every row of products.
 func (c *command) addBias(of *driver.Gemm, bias driver.Ptr) {
-	aligned, values := inFours(of.N, of.C, bias) && of.LDC%4 == 0 && of.StrideC%4 == 0, of.M*of.N
-	if aligned {
-		values /= 4
-	}
-	c.launch.Threads, c.launch.Grid = threads, [3]uint32{uint32(blocksFor(values)), uint32(of.Count), 1}
+	aligned := inFours(of.N, of.C, bias) && of.LDC%4 == 0 && of.StrideC%4 == 0
+	blocks := blocksFor(countOf(of.M*of.N, aligned))
+	c.launch.Threads, c.launch.Grid = threads, [3]uint32{uint32(blocks), uint32(of.Count), 1}
 	c.ptr(of.C, bias).flag(aligned).long(of.M).int(of.N).long(of.LDC, of.StrideC)
 }
 
-// ltAlignment is what the kernels of cublasLt assume of a bias: they fault at other addresses, though nothing says so
-// (marian-nmt/marian-dev#778). They also fail with a single column or term, which PyTorch keeps away from them too.
+// ltAlignment is the alignment of a bias without which kernels of cublasLt fault, although it is not documented
+// (marian-nmt/marian-dev#778). They also fail with a single column or term; PyTorch avoids these too.
 const ltAlignment = 16
 
-// product runs a product of cuBLAS, on the thread of the context, and adds its bias: in the same kernel where cuBLAS
-// can. Where that fails the plain way is tried, with a warning the first time that cuBLAS should have.
+// product runs a product of cuBLAS, on the thread of the context, and adds its bias, in the same kernel if cuBLAS can.
+// If it fails otherwise, a second kernel adds the bias, with a warning the first time.
 func (d *dev) product(g *driver.Gemm) error {
 	if g.Bias == 0 {
 		return d.blas.Gemm(g)
 	}
-	err := d.blas.(driver.WithBias).GemmBias(g)
+	err := d.blas.GemmBias(g)
 	if err == nil || driver.Fault(err) {
 		return err
 	}
@@ -238,7 +236,7 @@ func (d *dev) product(g *driver.Gemm) error {
 	}
 	if !driver.NotSupported(err) && !d.unbiased {
 		d.unbiased = true
-		d.warn("cuBLAS does not add a bias to a product, which takes a kernel more: %v", err)
+		d.warn("cuBLAS does not add a bias to a product, so another kernel does: %v", err)
 	}
 	c := &d.bias
 	*c = command{}

@@ -10,11 +10,11 @@ import (
 // profile collects the launches of Profile, on the thread of the context.
 type profile struct {
 	launches []device.Launch
-	kernels  []driver.Launch   // how they were started; zero for what is not a kernel
+	kernels  []driver.Launch   // their arguments; zero for other work
 	events   [][2]driver.Event // around them
 }
 
-// Profile implements device.Profiler. The time of each launch lies between two events.
+// Profile implements device.Profiler. Two events around each launch measure its time.
 func (d *dev) Profile(f func() error) ([]device.Launch, error) {
 	p, err := d.profiling(f)
 	return p.launches, err
@@ -31,8 +31,8 @@ func (d *dev) profiling(f func() error) (*profile, error) {
 	return p, err
 }
 
-// profiled executes a command, and times it where Profile asks for that.
-func (q *queue) profiled(c *command) error {
+// profiled executes a command, and measures its time during Profile.
+func (q *queue) profiled(c *command) (err error) {
 	p := q.profile
 	if p == nil {
 		return q.execute(c)
@@ -43,17 +43,15 @@ func (q *queue) profiled(c *command) error {
 	}
 	var around [2]driver.Event
 	for i := range around {
-		e, err := q.dev.drv.NewEvent()
-		if err != nil {
+		if around[i], err = q.dev.drv.NewEvent(); err != nil {
 			return err
 		}
-		around[i] = e
 		if i == 1 {
 			if err := q.execute(c); err != nil {
 				return err
 			}
 		}
-		if err := q.dev.drv.Record(e, q.dev.stream); err != nil {
+		if err := q.dev.drv.Record(around[i], q.dev.stream); err != nil {
 			return err
 		}
 	}
@@ -63,7 +61,7 @@ func (q *queue) profiled(c *command) error {
 	return nil
 }
 
-// name is the name of a command as a piece of work of the GPU, empty for what is none.
+// name is the name of a command, empty if it is not work of the GPU.
 func (c *command) name() string {
 	switch c.kind {
 	case commandLaunch:

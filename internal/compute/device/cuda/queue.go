@@ -10,36 +10,36 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// queue carries commands from the goroutine that uses the device to the one that owns the context.
+// queue passes commands from the goroutine that uses the device to the owner of the context.
 //
-// Commands are written into a batch; a full batch, or one that somebody waits for, goes to the owner, and the other
-// batch is filled meanwhile. A batch that is used again costs no allocation.
+// Commands are written into a batch. The owner gets a batch when it is full or when the caller waits for it, and the
+// caller fills another meanwhile. Batches are reused.
 type queue struct {
 	dev     *dev
 	batch   *batch // being filled
 	work    chan *batch
-	free    chan *batch // those that the owner has done
-	done    chan *batch // the ones among them that somebody waits for
+	free    chan *batch // done by the owner
+	done    chan *batch // done by the owner, if the caller waits for it
 	failure error       // the first; written by the owner, read after wait
 	staging staging
 	fetches [device.FetchSlots]fetchBuffer
 
 	profile    *profile
 	capturing  bool   // commands are recorded (record.go)
-	captureErr error  // why they cannot be
-	at         string // what the calls belong to
+	captureErr error  // why the recording failed
+	at         string // the node of the calls
 	faults     faultRange
-	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
+	full       error // the GPU had no room for scratch memory: commands are dropped until Sync reports it
 	dropped    command
-	bias       command // of a product whose bias cuBLAS does not add, on the thread of the context
+	bias       command // for a product whose bias cuBLAS does not add, on the thread of the context
 
 	timeout  time.Duration // Options.Timeout
 	patience *time.Timer
-	answered atomic.Int64 // calls of the driver that came back; left where the owner was left behind
-	gone     error        // the GPU has not answered: commands are dropped from then on
+	answered atomic.Int64 // calls of the driver that returned; left if the caller has given up
+	gone     error        // the GPU has not answered: all later commands are dropped
 }
 
-// left in place of the number of answers has the owner end without touching anything.
+// left, in place of the number of answers, makes the owner end without using anything.
 const left = -1
 
 const batchSize = 64
@@ -93,12 +93,12 @@ type command struct {
 	exec     driver.Exec
 	slot     int         // of a fetch; the root of a collective; the number of an event
 	owner    *dev        // of a kernel
-	written  uint64      // parameters that the kernel may write through
-	back     *backBuffer // of what is streamed
-	pinned   bool        // host is memory that the GPU reads by itself
-	behind   bool        // of a collective
-	half     bool        // of a collective: of bfloat16
-	at       string      // what the command belongs to
+	written  uint64      // parameters that the kernel may write through, a bit each
+	back     *backBuffer // of a streamed value
+	pinned   bool        // host is pinned memory
+	async    bool        // of a collective
+	half     bool        // of a collective in bfloat16
+	at       string      // the node of the command
 }
 
 func (q *queue) start(d *dev) {
@@ -145,15 +145,15 @@ func (q *queue) flush(wait bool) {
 		return
 	}
 	q.batch.wait = wait
-	q.work <- q.batch // which has room: there are two batches, and the owner takes one before it gives back the other
+	q.work <- q.batch // never blocks: of the two batches, the owner takes one before it returns the other
 	if q.batch = q.answer(q.free); q.batch == nil {
 		q.batch = new(batch)
 	}
 }
 
-// answer is what the owner sends, nil where the GPU has not answered in time. Every wait for the GPU is one for the
-// owner, which alone calls the driver, so this is where they all end: where no call of the driver comes back during
-// Options.Timeout, the owner is left behind with it, and the device has failed.
+// answer returns what the owner sends, nil if the GPU does not answer in time. Only the owner calls the driver, so
+// every wait for the GPU ends here. If no call of the driver returns during Options.Timeout, the device has failed, and
+// the owner ends when the call returns.
 func (q *queue) answer(from <-chan *batch) *batch {
 	select {
 	case b := <-from:
@@ -176,7 +176,7 @@ func (q *queue) answer(from <-chan *batch) *batch {
 	}
 }
 
-// wait returns when the owner has handed every command to the driver, with the first failure so far.
+// wait returns when the owner has handed all commands to the driver, with the first failure so far.
 func (q *queue) wait() error {
 	if q.flush(true); q.gone == nil && q.answer(q.done) != nil {
 		return q.failure
@@ -184,16 +184,15 @@ func (q *queue) wait() error {
 	return q.gone
 }
 
-// run executes f on the thread of the context, in its turn.
+// run executes f on the thread of the context, after the commands so far.
 func (q *queue) run(f func() error) {
 	c := q.next()
 	c.kind, c.run = commandRun, f
 }
 
-// own is the life of the owner. The context is current on its thread and nowhere else; when the device is closed the
-// thread has none.
+// own runs the owner. The context is current on its thread only, until the device is closed.
 func (q *queue) own() {
-	runtime.LockOSThread() // a thread that is left behind ends with its context
+	runtime.LockOSThread() // without UnlockOSThread the thread ends with the goroutine
 	for b := range q.work {
 		for i := range b.n {
 			if q.failure != nil {
@@ -212,7 +211,7 @@ func (q *queue) own() {
 				close(q.done)
 				return
 			}
-			if err == nil && q.dev.job.aborted() { // what a collective was to write is anything
+			if err == nil && q.dev.job.aborted() { // results of collectives are undefined
 				err = errAborted
 			}
 			switch {
@@ -245,7 +244,7 @@ func (q *queue) execute(c *command) error {
 	case commandCopy:
 		return d.drv.Copy(c.dst, c.src, c.bytes, d.stream)
 	case commandUpload:
-		return q.staging.upload(d, c.dst, c.host, c.bytes)
+		return q.staging.send(d, c.dst, c.host, c.bytes, d.stream)
 	case commandDownload:
 		return q.staging.download(d, c.host, c.src, c.bytes)
 	case commandProduct:

@@ -5,9 +5,9 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// A step of reasoning (device.GraphReason) on the graphs of a tile of images with all captions. The products with the
-// weights run over the queries of the tile, every node or with First node 0 of every pair; the attention within the
-// graphs, each of a few nodes, is a kernel between them.
+// reasoning is a step (device.GraphReason) on the graphs of a tile of images with all captions. Products with the
+// weights cover the queries of the tile: every node, or with First node 0 of every pair. Between them a kernel computes
+// the attention within the graphs, each of a few nodes.
 type reasoning struct {
 	pairLayout
 	a                  device.GraphReason
@@ -51,9 +51,9 @@ func (d *dev) reasoning(a device.GraphReason) (r reasoning) {
 // rowWidth is the width of a row of attention weights, a multiple of four.
 func (r *reasoning) rowWidth() int { return r.longest/4*4 + 4 }
 
-// cut chooses the tiles and gives out the workspace: for each query room for weights, a row of attention weights each,
-// the values of short where products read bfloat16, S bfloat16 each, and room for rows, S floats each; for each image
-// the sums of a number of parts. More floats lie behind.
+// cut chooses the tiles and takes memory for them. A query gets a row of attention weights for each of weights, S
+// bfloat16 for each of short if products read bfloat16, and S floats for each of rows; an image gets S floats for each
+// of parts. The workspace has room for more floats after that.
 func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, parts, more int) workspace {
 	if !r.half {
 		short = nil
@@ -75,7 +75,7 @@ func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, parts, more 
 	return w
 }
 
-// fewer chooses how many rows a query needs: where Y is kept, where it is not, and with First.
+// fewer chooses how many rows a query needs: if Y is stored, if it is not, and with First.
 func (r *reasoning) fewer(stored, made, first int) int {
 	switch {
 	case r.a.First:
@@ -99,18 +99,16 @@ func (r *reasoning) next(t *reasonTile) bool {
 	return t.images > 0
 }
 
-// square computes c = a·b + bias for the queries of a tile and a weight [S, S]; add sums to c in place of that.
-func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr, add bool) {
-	s, beta := r.a.S, 0.0
-	if add {
-		beta = 1
-	}
+// square computes c = a·b + bias + beta·c for the queries of a tile and a weight [S, S].
+func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr,
+	beta float64) {
+	s := r.a.S
 	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b,
 		ldb: s, c: c, ldc: s, bias: bias})
 }
 
-// asks computes the queries X M + v, unless they are kept and not to be made anew. It returns the nodes that ask, and
-// their queries.
+// asks computes the queries X M + v, or with fresh false uses those in Y. It returns the nodes that ask and their
+// queries.
 func (r *reasoning) asks(d *dev, t *reasonTile, fresh bool) (asking operand, q driver.Ptr) {
 	asking, q = operand{ptr: t.x}, r.q
 	if r.y != 0 {
@@ -121,20 +119,20 @@ func (r *reasoning) asks(d *dev, t *reasonTile, fresh bool) (asking operand, q d
 		d.warps("reason_gather", t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
 	}
 	if fresh || r.y == 0 {
-		r.square(d, t, q, asking, false, r.m, r.v, false)
+		r.square(d, t, q, asking, false, r.m, r.v, 0)
 	}
 	return asking, q
 }
 
 const attentionThreads = 128
 
-// attends begins the call of a kernel in which a block has a graph of a tile, or the nodes of an image that are of no
-// caption.
+// attends begins the call of a kernel in which each block has a graph of a tile, or the nodes of an image that belong
+// to no caption.
 func (r *reasoning) attends(d *dev, of string, t *reasonTile) *command {
 	return d.start(of, attentionThreads, t.images*(r.captions+1), 1, 1)
 }
 
-// asksOf begins the call of a kernel in which a warp has one of n graphs.
+// asksOf begins the call of a kernel in which each warp has one of n graphs.
 func (r *reasoning) asksOf(d *dev, of string, n int) *command {
 	const perBlock = attentionThreads / 32
 	return d.start(of, attentionThreads, (n+perBlock-1)/perBlock, 1, 1)
@@ -165,7 +163,7 @@ func (d *dev) GraphReason(a device.GraphReason) {
 				r.rowWidth(), a.S).flag(fours)
 		}
 		out, n := at(r.out, t.i0*r.queries*a.S), t.n*a.S
-		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, false)
+		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, 0)
 		copy, head := driver.Ptr(0), n
 		if r.half && !a.First {
 			copy = d.copyFor(out, n) // the next step multiplies it
@@ -178,10 +176,10 @@ func (d *dev) GraphReason(a device.GraphReason) {
 	}
 }
 
-// single is where a kernel writes float32: nowhere where products read bfloat16.
+// single is the address where a kernel writes float32: 0 if products read bfloat16.
 func (r *reasoning) single(p driver.Ptr) driver.Ptr { return either(r.half, 0, p) }
 
-// GraphReasonGrad computes that kernel. The attention is made again, and the queries where they are not kept.
+// GraphReasonGrad recomputes the attention, and the queries if they are not stored.
 func (d *dev) GraphReasonGrad(a device.GraphReason) {
 	r := d.reasoning(a)
 	s := a.S
@@ -204,7 +202,7 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 	if d.aloneAt(r.y) != 0 {
 		r.y = 0
 	}
-	// Columns are summed by parts, pieces of rows or graphs, which are a small part of what they sum.
+	// Columns are summed by parts: pieces of rows, or graphs.
 	parts := max(r.captions+1, (r.queries+activePiece-1)/activePiece)
 	sums := tallFloats(a.B, parts, s)
 	rows := [...]*driver.Ptr{&r.e, &r.dP, &r.dE, &r.dQ, &r.q, &r.gather, &r.back}
@@ -218,7 +216,7 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 			at(dOut, from))
 		bias.add(d, r.part, (t.n+activePiece-1)/activePiece)
 		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
-		r.square(d, &t, r.dE, dP, false, r.w, 0, false)
+		r.square(d, &t, r.dE, dP, false, r.w, 0, 0)
 		asking, q := r.asks(d, &t, false)
 		dx, eOut := at(dX, t.i0*r.nodes*s), r.single(r.e)
 		fours := inFours(s, eOut, 2*r.e16, r.dQ, 2*r.dQ16, dx, q, t.x, r.dE, r.back)
@@ -226,7 +224,7 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 			r.asksOf(d, "reason_ask_grad", t.n).ptr(eOut, r.e16, r.dQ, r.dQ16, r.weights, r.dWeights, q, t.x, r.dE,
 				r.first).int(r.captions, r.nodes, r.rowWidth(), s).flag(fours).long(t.n)
 			v.add(d, r.dQ, t.n)
-			r.square(d, &t, r.back, dQ, true, r.m, 0, false)
+			r.square(d, &t, r.back, dQ, true, r.m, 0, 0)
 			units := t.images * (r.captions + 1)
 			r.asksOf(d, "reason_spread", units).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first).int(r.captions,
 				r.nodes, r.rowWidth(), s).flag(fours).long(units)
@@ -234,7 +232,7 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 			r.attends(d, "reason_attend_grad", &t).ptr(eOut, r.e16, r.single(r.dQ), r.dQ16, dx, r.part, r.weights,
 				r.dWeights, q, t.x, r.dE, r.first).int(r.captions, r.nodes, r.rowWidth(), s).flag(fours)
 			v.add(d, r.part, t.images*(r.captions+1))
-			r.square(d, &t, dx, dQ, true, r.m, 0, true)
+			r.square(d, &t, dx, dQ, true, r.m, 0, 1)
 		}
 		r.sum(d, &t, dW, dP, e)
 		r.sum(d, &t, dM, asking, dQ)
@@ -243,7 +241,7 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 	v.finish(d, dV)
 }
 
-// sum adds aᵀ b over the queries of a tile to the gradient of a weight, which it sets in the first.
+// sum adds aᵀ b over the queries of a tile to the gradient of a weight; the first tile sets it.
 func (r *reasoning) sum(d *dev, t *reasonTile, to driver.Ptr, a, b operand) {
 	s := r.a.S
 	d.multiply(&product{transA: true, m: s, n: s, k: t.n, alpha: 1, beta: after(t.i0), a: a.ptr, halfA: a.half, lda: s,

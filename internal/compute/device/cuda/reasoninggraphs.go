@@ -2,8 +2,8 @@ package cuda
 
 import "vsetrain/internal/compute/device/cuda/driver"
 
-// Steps of reasoning on tensor cores (reasoning_sm80.cu): all nodes of a pair ask, and a block of the GPU does products
-// and attention of whole graphs.
+// Steps of reasoning on tensor cores (reasoning_sm80.cu): all nodes of a pair ask, and a block computes products and
+// attention of whole graphs.
 
 const (
 	graphRows     = 64   // of a tile
@@ -11,21 +11,20 @@ const (
 	graphCaptions = 4095 // at most
 	graphPacked   = 2 * graphColumns * graphColumns / 2
 
-	// Bytes of two tiles of rows, and of the weights of their nodes, of which the gradient has two kinds and
-	// transposes.
+	// Bytes of two tiles of rows, and of the weights of their nodes: the gradient has two kinds, each also transposed.
 	graphTilesShared = 2 * graphRows * graphColumns * 2
 	graphShared      = graphTilesShared + graphRows*graphRows*2 + 4*4*graphRows
 	graphGradShared  = graphTilesShared + 4*graphRows*graphRows*2
 )
 
-// inGraphs decides by the sizes and by where rows lie: eight values are read at once.
+// inGraphs decides by sizes and by the alignment of rows: kernels read eight values at once.
 func (r *reasoning) inGraphs(d *dev, rows ...driver.Ptr) bool {
 	return d.tensor == tensorBF16 && !r.a.First && r.a.S <= graphColumns && r.a.S%8 == 0 &&
 		r.longest < graphRows && r.captions <= graphCaptions && inFours(r.a.S, rows...)
 }
 
-// graphTiles is the number of tiles of an image's nodes. Where lengths are bounds it is one that they do not exceed: a
-// tile lacks less than a graph, two neighbours hold more than one tile.
+// graphTiles is the number of tiles of an image's nodes, or an upper bound if lengths are bounds: less than a graph is
+// missing in a tile, and two neighbours hold more than one tile.
 func (r *reasoning) graphTiles() int {
 	if r.from.Bounded {
 		return min(r.nodes/(graphRows-r.longest), 2*r.nodes/(graphRows+1)) + 2
@@ -40,7 +39,7 @@ func (r *reasoning) graphTiles() int {
 	return tiles
 }
 
-// tileTable lists where the tiles begin, and packs two weights as operands, the second transposed.
+// tileTable makes the table of the starts of tiles, and packs two weights as operands, the second transposed.
 func (r *reasoning) tileTable(d *dev, w *workspace, tiles int, first, second driver.Ptr) (table, packed driver.Ptr) {
 	packed, table = w.cut(graphPacked), w.cut(tiles+1)
 	d.each("reason_pack", graphPacked).ptr(packed, first, second).int(r.a.S)
@@ -48,7 +47,7 @@ func (r *reasoning) tileTable(d *dev, w *workspace, tiles int, first, second dri
 	return table, packed
 }
 
-// copyInEights is an address of copies that are read and written eight at a time, or 0.
+// copyInEights returns the address of copies that kernels read and write eight at a time, or 0.
 func copyInEights(copy driver.Ptr) driver.Ptr {
 	if copy%16 != 0 {
 		return 0
@@ -56,7 +55,7 @@ func copyInEights(copy driver.Ptr) driver.Ptr {
 	return copy
 }
 
-// copied is the copy of n values, 0 where some of them have none, or where it is not read eight at a time.
+// copied returns the copy of n values, 0 if it is incomplete or not aligned for eight values at a time.
 func (r *reasoning) copied(d *dev, p driver.Ptr, n int) driver.Ptr {
 	if d.currentCopy(p, n) == 0 {
 		return 0
@@ -65,7 +64,7 @@ func (r *reasoning) copied(d *dev, p driver.Ptr, n int) driver.Ptr {
 	return copyInEights(copy)
 }
 
-// graphs is GraphReason. Where queries are kept, the nodes are copied too: the gradient multiplies them.
+// graphs is GraphReason. If queries are stored, it writes copies of the nodes too: the gradient multiplies them.
 func (r *reasoning) graphs(d *dev, bias driver.Ptr) {
 	tiles, all := r.graphTiles(), r.a.B*r.nodes*r.a.S
 	w := d.workspace(graphPacked + tiles + 1)
@@ -88,7 +87,7 @@ func (r *reasoning) graphs(d *dev, bias driver.Ptr) {
 	d.stored(yCopy, r.y, all, true)
 }
 
-// graphsGrad is GraphReasonGrad where Y is kept.
+// graphsGrad is GraphReasonGrad if Y is stored.
 func (r *reasoning) graphsGrad(d *dev, dOut, dX, dM, dV, dW, dBias driver.Ptr) {
 	s, tiles, all := r.a.S, r.graphTiles(), r.a.B*r.nodes*r.a.S
 	floats := 3 * r.nodes * halves(s)

@@ -13,23 +13,17 @@ type recording struct {
 	graph  driver.Graph
 	exec   driver.Exec
 	copies []recordedCopies
-	at     string // what it belongs to
+	at     string // the node of Record
 }
 
 func (r *recording) destroy(d *dev) (first error) {
-	if r.exec != 0 {
-		first = d.drv.DestroyExec(r.exec)
-	}
-	if r.graph != 0 {
-		if err := d.drv.DestroyGraph(r.graph); err != nil && first == nil {
-			first = err
-		}
-	}
+	drop(&first, d.drv.DestroyExec, r.exec)
+	drop(&first, d.drv.DestroyGraph, r.graph)
 	*r = recording{}
 	return first
 }
 
-// lendWorkspace gives cuBLAS the memory that it recommends, which all recordings then share.
+// lendWorkspace gives cuBLAS as much memory as NVIDIA recommends. All recordings share it.
 func (d *dev) lendWorkspace() (err error) {
 	bytes := 4 << 20
 	if d.info.Major >= 9 { // Hopper
@@ -38,13 +32,12 @@ func (d *dev) lendWorkspace() (err error) {
 	if d.blasSpace, err = d.drv.Alloc(bytes); err != nil {
 		return fmt.Errorf("memory for cuBLAS: %w", err)
 	}
-	const oldest = 120100 // before it, some sizes with a bias fail (pytorch/pytorch#73455)
-	_, d.biased = d.blas.(driver.WithBias)
-	d.biased = d.biased && d.blas.Version() >= oldest
+	d.biased = d.blas.Version() >= 120100 // before, some sizes with a bias fail (pytorch/pytorch#73455)
 	return d.blas.Workspace(d.blasSpace, bytes)
 }
 
-// refuse reports whether calls are being recorded; then what cannot be: it would happen once, not at every replay.
+// refuse reports whether calls are being recorded, and makes the recording fail: what would happen once and not at
+// every replay.
 func (d *dev) refuse(what string) bool {
 	if d.recording && d.refused == nil {
 		d.refused = fmt.Errorf("device: cuda: %s cannot be recorded", what)
@@ -52,9 +45,9 @@ func (d *dev) refuse(what string) bool {
 	return d.recording
 }
 
-// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph. A module cannot be loaded
-// meanwhile, so where f starts a kernel that nothing started before, its module is loaded and f recorded anew. A driver
-// that does not record kernels whose blocks run at once gets none of them from then on.
+// Record implements device.Recorder: the stream records a CUDA graph. A recording cannot load modules, so if f starts a
+// kernel whose module is not loaded, Record loads it and records f again. If the driver refuses to record kernels whose
+// blocks run at once, the device uses none of them from then on.
 func (d *dev) Record(f func()) (device.Recording, error) {
 	if d.recording {
 		panic("cuda: Record inside Record")
@@ -115,15 +108,15 @@ func (d *dev) record(f func()) (*recording, error) {
 	return r, nil
 }
 
-// endCapture ends the recording on the thread of the context. What failed while recording is not a failure of the
-// device: nothing has run.
+// endCapture ends the recording on the thread of the context. Its error is not a failure of the device: nothing has
+// run.
 func (d *dev) endCapture(r *recording) error {
 	d.capturing = false
 	g, err := d.drv.EndCapture(d.stream)
 	if err == nil {
 		r.graph = g
 	}
-	if d.captureErr != nil { // why the recording was spoiled, or never began
+	if d.captureErr != nil { // why the recording failed or did not begin
 		err = d.captureErr
 	}
 	if err != nil {

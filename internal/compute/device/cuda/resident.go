@@ -11,10 +11,9 @@ import (
 
 // table is memory for the features of a data set.
 type table struct {
-	owner *dev
-	ptr   driver.Ptr
-	n     int
-	half  bool
+	ptr  driver.Ptr
+	n    int
+	half bool
 }
 
 // Len implements device.Table.
@@ -46,13 +45,11 @@ func (d *dev) NewTable(n int, half bool) (device.Table, error) {
 	if n < 1 || n > 1<<60 {
 		return nil, fmt.Errorf("device: cuda: a table of %d values", n)
 	}
-	t := &table{owner: d, n: n, half: half}
-	words := (t.size()*n + 3) / 4
-	p, err := d.allocate(4 * words)
-	if err != nil {
+	t := &table{n: n, half: half}
+	var err error
+	if t.ptr, err = d.allocate((t.size()*n + 3) / 4 * 4); err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
-	t.ptr = p
 	d.tables[t] = struct{}{}
 	return t, nil
 }
@@ -101,18 +98,11 @@ func (d *dev) Gather(a device.Gather) {
 	if n == 0 {
 		return
 	}
-	var singles, halves driver.Ptr
-	if own.half {
-		halves = own.ptr
-	} else {
-		singles = own.ptr
-	}
+	singles, halves := either(own.half, 0, own.ptr), either(own.half, own.ptr, 0)
 	copy := d.operandCopy(to, n)
-	fours, values := inFours(a.Width, to, 2*copy, singles, 2*halves) && n%4 == 0, n
-	if fours {
-		values /= 4
-	}
-	d.each("gather_table", values).ptr(to, copy, singles, halves, rows).int(a.Index.N).flag(fours).long(a.Width, n)
+	fours := inFours(a.Width, to, 2*copy, singles, 2*halves) && n%4 == 0
+	d.each("gather_table", countOf(n, fours)).ptr(to, copy, singles, halves, rows).int(a.Index.N).flag(fours).
+		long(a.Width, n)
 	d.fresh(copy, to, n)
 }
 

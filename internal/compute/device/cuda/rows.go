@@ -38,7 +38,7 @@ func (d *dev) OrderScoresGrad(a device.OrderScores) {
 	}
 }
 
-// starts fills the packing of lengths, on the host and as a table on the device, and returns lengths and table.
+// starts makes the packing of lengths, on the host and as a table on the device, and returns lengths and table.
 func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	d.pack = lengths.Packing()
 	on = d.pointer(lengths.View)
@@ -53,18 +53,15 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	return on, table
 }
 
-// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] after those that there are, where lengths
-// are Bounded; on is their address.
+// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] after the last one, if lengths are
+// Bounded; on is the address of the lengths.
 func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
 	d.clearColumns(x, lengths, on, width, width)
 }
 
-// clearColumns is clearTail of rows that lie ld values apart.
+// clearColumns is clearTail of rows with a stride of ld values.
 func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, width, ld int) {
-	rows := 0
-	for _, n := range lengths.Host {
-		rows += int(n)
-	}
+	rows := device.Total(lengths.Host)
 	if lengths.Bounded && rows > 0 && x != 0 {
 		copy := d.currentCopy(x, last(rows, width, ld))
 		c := d.start("clear_tail", threads, min(64, blocksFor(rows*width)), 1, 1)
@@ -75,21 +72,29 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 	}
 }
 
-// words returns a table of the word of every packed row. Ids are checked on the host.
+// checkIDs panics if a word that the host knows is not an id below the given number.
+func checkIDs(what string, words, lengths device.Ints, columns, below, shift int) {
+	if len(words.Host) < len(lengths.Host)*columns {
+		return
+	}
+	for i, n := range lengths.Host {
+		for t, w := range words.Host[i*columns+shift:][:n] {
+			if w < 0 || int(w) >= below {
+				panic(fmt.Sprintf("cuda: %s: id %d of sequence %d at %d, expected 0 to %d", what, w, i, t+shift,
+					below-1))
+			}
+		}
+	}
+}
+
+// words returns a table of the word of every packed row. It checks ids on the host if below is not 0.
 func (d *dev) words(what string, words, lengths device.Ints, columns, below, shift int) driver.Ptr {
 	b := len(lengths.Host)
 	from := d.pointer(words.View)
 	on, table := d.starts(lengths)
 	steps := d.pack.Steps()
-	if below > 0 && len(words.Host) >= b*columns {
-		for i, n := range lengths.Host {
-			for t, w := range words.Host[i*columns+shift:][:n] {
-				if w < 0 || int(w) >= below {
-					panic(fmt.Sprintf("cuda: %s: id %d of sequence %d at %d, expected less than %d", what, w, i,
-						t+shift, below))
-				}
-			}
-		}
+	if below > 0 {
+		checkIDs(what, words, lengths, columns, below, shift)
 	}
 	if b == 0 {
 		return 0

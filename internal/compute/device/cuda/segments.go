@@ -20,7 +20,7 @@ func (d *dev) UnpackWords(a device.UnpackWords) {
 		long(l.words)
 }
 
-// pooled begins the call of a kernel of gated pooling: a block for each item, as wide as its rows.
+// pooled begins the call of a kernel of gated pooling, with a block for each item, as wide as its rows.
 func (d *dev) pooled(k string, items, width int) *command {
 	return d.start(k, min(512, (width+31)&^31), items, 1, 1)
 }

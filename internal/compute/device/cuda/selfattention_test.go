@@ -28,11 +28,8 @@ type headCase struct {
 func (x *headCase) run(t *testing.T, o cuda.Options, together bool, shift int) {
 	t.Helper()
 	c := tensorCase(t, o, x.lengths...)
-	defer c.d.Close()
-	rows, most, ld := 0, int(slices.Max(x.lengths)), x.d
-	for _, n := range x.lengths {
-		rows += int(n)
-	}
+	defer c.Close()
+	rows, most, ld := device.Total(x.lengths), int(slices.Max(x.lengths)), x.d
 	if together {
 		ld = 3*x.d + shift
 	}
@@ -46,59 +43,54 @@ func (x *headCase) run(t *testing.T, o cuda.Options, together bool, shift int) {
 		}
 		return parts
 	}
-	of, to := matrix(c.out(shift+3*rows*ld)), matrix(c.out(shift+3*rows*ld))
+	of, to := matrix(c.nan(shift+3*rows*ld)), matrix(c.nan(shift+3*rows*ld))
 	for i := range of { // the same values wherever they lie
 		values := make([]float64, rows*x.d)
 		for k := range values {
 			values[k] = c.rng.Norm()
 		}
 		for r := range rows {
-			c.d.UploadDoubles(of[i].Slice(r*ld, r*ld+x.d), values[r*x.d:][:x.d])
+			c.UploadDoubles(of[i].Slice(r*ld, r*ld+x.d), values[r*x.d:][:x.d])
 		}
 	}
 	a := device.SelfAttention{Heads: x.heads, D: x.d, LD: ld, L: most, Lengths: c.lengths, Query: of[0], Key: of[1],
-		Value: of[2], Context: c.out(shift+rows*x.d).Slice(shift, shift+rows*x.d),
-		DContext: c.out(shift+rows*x.d).Slice(shift, shift+rows*x.d), DQuery: to[0], DKey: to[1], DValue: to[2],
-		DBias: c.out(3 * x.d)}
+		Value: of[2], Context: c.nan(shift+rows*x.d).Slice(shift, shift+rows*x.d),
+		DContext: c.nan(shift+rows*x.d).Slice(shift, shift+rows*x.d), DQuery: to[0], DKey: to[1], DValue: to[2],
+		DBias: c.nan(3 * x.d)}
 	slopes := make([]float64, rows*x.d)
 	for k := range slopes {
 		slopes[k] = c.rng.Norm()
 	}
-	c.d.UploadDoubles(a.DContext, slopes)
-	ints := func(x []int32) device.Ints {
-		v := device.Ints{View: c.place(device.Int32, len(x)), Host: x}
-		c.d.UploadInts(v.View, x)
-		return v
-	}
+	c.UploadDoubles(a.DContext, slopes)
 	if x.words != nil {
-		a.Words = ints(x.words)
+		a.Words = c.known(x.words...)
 	}
 	numbers := make([]int32, rows)
 	for i := range numbers {
 		numbers[i] = int32(7 * i)
 	}
 	if x.rate > 0 {
-		a.Drop = device.DropoutParams{Rate: x.rate, Key: philox.NewKey(4, "heads"), Step: ints([]int32{5, 0}),
-			Rows: ints(numbers).View}
+		a.Drop = device.DropoutParams{Rate: x.rate, Key: philox.NewKey(4, "heads"), Step: c.known(5, 0),
+			Rows: c.ints(numbers...)}
 	}
-	device.Do(c.d, a)
-	device.DoGrad(c.d, a)
+	device.Do(c.Device, a)
+	device.DoGrad(c.Device, a)
 	first := 0
 	for _, n := range x.lengths {
 		all := x.heads * int(n) * int(n)
-		ones, mask := c.place(device.Float, all), c.place(device.Float, all)
-		device.Do(c.d, device.Fill{Dst: ones, Value: 1})
-		device.Do(c.d, device.Fill{Dst: mask, Value: 1})
+		ones, mask := c.alloc(device.Float, all), c.alloc(device.Float, all)
+		device.Do(c.Device, device.Fill{Dst: ones, Value: 1})
+		device.Do(c.Device, device.Fill{Dst: mask, Value: 1})
 		if x.rate > 0 {
 			drop := a.Drop
 			drop.Rows = a.Drop.Rows.Slice(first, first+1)
-			device.Do(c.d, device.Dropout{DropoutParams: drop, Width: all, X: ones, Y: mask})
+			device.Do(c.Device, device.Dropout{DropoutParams: drop, Width: all, X: ones, Y: mask})
 		}
 		c.read(mask)
 		first += int(n)
 	}
 	c.read(a.Query, a.Key, a.Value, a.DContext, a.Context, a.DQuery, a.DKey, a.DValue, a.DBias)
-	try.Do(t, c.d.Sync())
+	try.Do(t, c.Sync())
 	x.masks, x.results = c.results[:len(x.lengths)], c.results[len(x.lengths):]
 	for _, i := range []int{0, 1, 2, 5, 6, 7} {
 		var tight []float64
@@ -185,7 +177,7 @@ func (x *headCase) check(t *testing.T, what string, round func(float64) float64)
 
 // Self-attention on tensor cores gives what its formulas give (headCase.check), for captions of every length that a
 // block takes, wherever rows lie and in every order of the threads, with and without dropout and padding. Longer
-// captions, heads that are no multiple of 16 columns wide, and other precisions are left to the base kernels.
+// captions, heads whose width is not a multiple of 16, and other precisions are left to the base kernels.
 func TestSelfAttentionOnTensorCores(t *testing.T) {
 	rng := philox.NewKey(8, "heads").Stream(0)
 	draw := func(heads, size, most int) *headCase {

@@ -5,9 +5,9 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// Similarity vectors (device.Similarities) of a tile of images × rows; the rows are words, or captions with Global.
-// The contexts of a tile are one product for each image in one call, what follows is one product and one kernel for all
-// its pairs.
+// similarities computes the similarity vectors (device.Similarities) of a tile of images × rows; rows are words, or
+// captions with Global. One batch of products makes the contexts of a tile, a product for each image; then one product
+// and one kernel work on all its pairs.
 type similarities struct {
 	a        device.Similarities
 	nodes    int        // of an image
@@ -23,7 +23,7 @@ type similarities struct {
 	tileI, tileR                           int        // images and rows of a tile
 	squares, inner                         driver.Ptr // of a tile: z and W z
 
-	// Where products read bfloat16, as always after contexts in bfloat16: z or the gradient of the contexts, and the
+	// If products read bfloat16, as always after contexts in bfloat16: z or the gradient of the contexts, and the
 	// gradient of W z.
 	half                   bool
 	squares16, innerGrad16 driver.Ptr
@@ -31,10 +31,10 @@ type similarities struct {
 	contexts contexts
 }
 
-// halves is the number of floats that n bfloat16 take.
+// halves is the number of float32 values that take as much memory as n bfloat16 values.
 func halves(n int) int { return (n + 1) / 2 }
 
-// either returns the bfloat16 address of what a product reads if there is one.
+// either returns h if a product reads bfloat16, and f otherwise.
 func either(half bool, h, f driver.Ptr) driver.Ptr {
 	if half {
 		return h
@@ -65,8 +65,8 @@ func (d *dev) similarities(a device.Similarities) (s similarities) {
 	return s
 }
 
-// cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the
-// number of tiles.
+// cut chooses the tiles; a pair takes the given number of floats. It returns the most pairs of a tile and the number of
+// tiles.
 func (s *similarities) cut(d *dev, floats int) (rows, count int) {
 	s.tileR = d.tileOf(s.rows, 4*floats, 1)
 	s.tileI = d.tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
@@ -74,7 +74,7 @@ func (s *similarities) cut(d *dev, floats int) (rows, count int) {
 	return s.tileI * s.tileR, over(s.a.B, s.tileI) * over(s.rows, s.tileR)
 }
 
-// next steps to the next tile, rows before images: false after the last.
+// next moves on to the next tile, rows before images, and returns false after the last one.
 func (s *similarities) next(t *similarityTile) bool {
 	if t.r0 += t.rows; t.r0 == s.rows {
 		t.r0 = 0
@@ -98,7 +98,7 @@ func (s *similarities) firstNorm(t *similarityTile) driver.Ptr {
 	return at(s.norms, t.i0*s.rows+t.r0)
 }
 
-// square computes z of a tile from the contexts, which it computes into context, with their norms where norm is not 0.
+// square computes the contexts of a tile into context, their norms if norm is not 0, and z.
 func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Ptr) (x driver.Ptr) {
 	a := &s.a
 	if s.contexts.on {
@@ -116,7 +116,7 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 	return x
 }
 
-// squareFloats is what z of a pair takes: in float32 where contexts or products need it, and in bfloat16.
+// squareFloats is the size of z of a pair: in float32 if contexts or products need that, and in bfloat16.
 func (s *similarities) squareFloats() (single, half int) {
 	if s.half {
 		half = halves(s.a.E)
@@ -127,7 +127,7 @@ func (s *similarities) squareFloats() (single, half int) {
 	return single, half
 }
 
-// cutSquares gives out z of that many pairs.
+// cutSquares takes room for z of that many pairs.
 func (s *similarities) cutSquares(w *workspace, pairs int) {
 	single, half := s.squareFloats()
 	if single > 0 {
@@ -168,7 +168,7 @@ func (d *dev) Similarities(a device.Similarities) {
 	}
 }
 
-// SimilaritiesGrad computes that kernel. The contexts and z are made again.
+// SimilaritiesGrad recomputes the contexts and z.
 func (d *dev) SimilaritiesGrad(a device.Similarities) {
 	s := d.similarities(a)
 	dImages, filtered := d.pointer(a.DImages), a.Filter.Present()
@@ -251,7 +251,7 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 			d.multiply(&weights)
 		} else {
 			d.multiply(&weights)
-			d.multiply(&back) // slopes lie where z in float32 does
+			d.multiply(&back) // slopes overwrites z in float32
 		}
 		to := at(dImages, t.i0*s.size)
 		if a.Global {
@@ -276,12 +276,12 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 	sums.finish(d, dBias, s.filter.dW)
 }
 
-// nodeRows is the number of rows of a block that makes the gradient of W z + Bias.
+// nodeRows is the number of rows of a block that computes the gradient of W z + Bias.
 const nodeRows = 64
 
 func nodeBlocks(rows int) int { return (rows + nodeRows - 1) / nodeRows }
 
-// nodeSums are what the blocks of all tiles give of the gradient of the bias and, of two kinds, of the filter.
+// nodeSums are the parts of all blocks of the gradients of the bias and, with two kinds, of the filter.
 type nodeSums struct {
 	kinds, cols, blocks int
 	part, pieces        driver.Ptr // [blocks, kinds, cols], and the sums of pieces of them
@@ -305,7 +305,7 @@ func (s *nodeSums) next(rows int) (part driver.Ptr) {
 	return part
 }
 
-// finish writes the sums; filter is not used where there is one kind.
+// finish writes the sums; filter is not used if there is one kind.
 func (s *nodeSums) finish(d *dev, bias, filter driver.Ptr) {
 	x, rows, cols := s.part, s.blocks, s.kinds*s.cols
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
@@ -315,10 +315,35 @@ func (s *nodeSums) finish(d *dev, bias, filter driver.Ptr) {
 	d.columnTotal(bias, filter, x, rows, cols, s.cols, cols)
 }
 
-// after is the factor of what a product adds to: 0 where nothing was added before.
+// after is beta of a product that adds to earlier results: 0 for the first one.
 func after(done int) float64 {
 	if done == 0 {
 		return 0
 	}
 	return 1
+}
+
+// filterLayer is the layer of a filtration on similarity vectors (device.Filter); without a filter all addresses are 0.
+type filterLayer struct {
+	w, bias, logits             driver.Ptr
+	weights, dSums, dLogits, dW driver.Ptr
+}
+
+func (f *filterLayer) set(d *dev, a *device.Filter) {
+	f.w, f.bias, f.logits = d.pointer(a.W), d.pointer(a.Bias), d.pointer(a.Logits)
+}
+
+func (f *filterLayer) setGrad(d *dev, a *device.Filter) {
+	f.weights, f.dLogits = d.pointer(a.Weights), d.pointer(a.DLogits)
+	f.dSums, f.dW = d.pointer(a.DSums), d.pointer(a.DW)
+}
+
+// filteredGrad computes the gradient of W z of a tile from its factors; part gets the sums of its blocks for the bias
+// and the filter.
+func (s *similarities) filteredGrad(d *dev, t *similarityTile, part driver.Ptr) {
+	f, node, size := &s.filter, t.i0*s.nodes, s.a.S
+	d.start("similarity_filter_grad", threads, nodeBlocks(t.n), 1, 1).
+		ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(t)), f.w, at(f.weights, node),
+			at(f.dSums, t.i0*s.captions*size), at(f.dLogits, node), s.firstNorm(t)).
+		ptr(at(s.node, t.r0), s.caption).int(s.captions, t.rows, s.rows, s.nodes, size).long(t.n)
 }

@@ -1,12 +1,14 @@
 package cuda
 
-// span is the elements [lo, hi), spans a set of elements: spans in order that do not touch.
+import "slices"
+
+// span is the elements [lo, hi). spans is a set of elements: spans in order that do not touch.
 type (
 	span  struct{ lo, hi int }
 	spans []span
 )
 
-// around returns the spans [i, j) of the set that touch [lo, hi), which may be none: then i is where it belongs.
+// around returns the spans [i, j) of the set that touch [lo, hi). If there are none, i is where [lo, hi) belongs.
 func (s spans) around(lo, hi int) (i, j int) {
 	for i < len(s) && s[i].hi < lo {
 		i++
@@ -16,19 +18,7 @@ func (s spans) around(lo, hi int) (i, j int) {
 	return i, j
 }
 
-// replace puts n spans in the place of spans [i, j). It allocates only where the set becomes larger than ever before.
-func (s *spans) replace(i, j, n int, with [2]span) {
-	old := *s
-	tail := len(old) - j
-	for len(*s) < i+n+tail {
-		*s = append(*s, span{})
-	}
-	copy((*s)[i+n:], old[j:])
-	copy((*s)[i:], with[:n])
-	*s = (*s)[:i+n+tail]
-}
-
-// add puts [lo, hi) into the set.
+// add adds [lo, hi) to the set.
 func (s *spans) add(lo, hi int) {
 	if lo >= hi {
 		return
@@ -37,10 +27,10 @@ func (s *spans) add(lo, hi int) {
 	if i < j {
 		lo, hi = min(lo, (*s)[i].lo), max(hi, (*s)[j-1].hi)
 	}
-	s.replace(i, j, 1, [2]span{{lo, hi}})
+	*s = slices.Replace(*s, i, j, span{lo, hi})
 }
 
-// drop takes [lo, hi) out of the set.
+// drop removes [lo, hi) from the set.
 func (s *spans) drop(lo, hi int) {
 	if lo >= hi {
 		return
@@ -59,10 +49,10 @@ func (s *spans) drop(lo, hi int) {
 			n++
 		}
 	}
-	s.replace(i, j, n, left)
+	*s = slices.Replace(*s, i, j, left[:n]...)
 }
 
-// missing returns the smallest span that holds what [lo, hi) has beyond the set: empty if the set has it all.
+// missing returns the smallest span with all elements of [lo, hi) that are not in the set.
 func (s spans) missing(lo, hi int) span {
 	for _, x := range s {
 		if x.lo <= lo && x.hi > lo {
@@ -77,15 +67,10 @@ func (s spans) missing(lo, hi int) span {
 
 // has reports whether the set has an element.
 func (s spans) has(i int) bool {
-	for _, x := range s {
-		if x.lo <= i && i < x.hi {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(x span) bool { return x.lo <= i && i < x.hi })
 }
 
-// intersect takes out of the set what another does not hold.
+// intersect removes what is not in the other set.
 func (s *spans) intersect(other spans) {
 	from := 0
 	for _, x := range other {

@@ -1,21 +1,20 @@
 package cuda
 
 import (
-	"cmp"
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// staging are pinned buffers between host and device: two large ones, between which a large upload goes back and forth,
-// one being filled while the GPU fetches the other, and many small ones, so that the inputs of several steps can be on
-// their way. An upload returns when the host's memory may change again.
+// staging are pinned buffers between host and device. A large upload alternates between two large buffers: the host
+// fills one while the GPU reads the other. Many small buffers hold the inputs of several steps. An upload returns when
+// the host's memory may change again.
 type staging struct {
 	memory unsafe.Pointer
 	ring   [2]ring // of large and of small buffers
 }
 
-// ring are buffers that are used in turn.
+// ring holds buffers that are used in turn.
 type ring struct {
 	memory []unsafe.Pointer
 	event  []driver.Event // when the GPU has read the buffer
@@ -51,21 +50,15 @@ func (s *staging) open(drv driver.Driver) (err error) {
 func (s *staging) close(drv driver.Driver) (first error) {
 	for _, r := range s.ring {
 		for _, e := range r.event {
-			if err := drv.DestroyEvent(e); err != nil && first == nil {
-				first = err
-			}
+			drop(&first, drv.DestroyEvent, e)
 		}
 	}
-	if s.memory != nil {
-		if err := drv.FreeHost(s.memory); err != nil && first == nil {
-			first = err
-		}
-	}
+	drop(&first, drv.FreeHost, s.memory)
 	*s = staging{}
 	return first
 }
 
-// take returns a buffer of at least the given bytes when the GPU has finished with it.
+// take waits until the GPU no longer uses the next buffer of at least the given bytes, and returns its index.
 func (s *staging) take(d *dev, bytes int) (*ring, int, error) {
 	r := &s.ring[0]
 	if bytes <= smallBytes {
@@ -78,10 +71,6 @@ func (s *staging) take(d *dev, bytes int) (*ring, int, error) {
 		return r, i, d.drv.Wait(r.event[i])
 	}
 	return r, i, nil
-}
-
-func (s *staging) upload(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int) error {
-	return s.send(d, dst, src, bytes, d.stream)
 }
 
 // send copies host values to the device in a stream.
@@ -104,8 +93,8 @@ func (s *staging) send(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, st
 	return nil
 }
 
-// backBuffer is device memory through which values are streamed to a buffer: the stream of copies fills it while
-// kernels still read the buffer, and the stream of the kernels copies or widens it to the buffer when they are done.
+// backBuffer is device memory for values that are streamed to a buffer. The stream of copies fills it while kernels
+// still read the buffer; then the stream of the kernels copies or widens the values into the buffer.
 type backBuffer struct {
 	ptr         driver.Ptr
 	bytes       int
@@ -114,25 +103,17 @@ type backBuffer struct {
 }
 
 func (s *backBuffer) close(drv driver.Driver) (first error) {
-	keep := func(err error) {
-		first = cmp.Or(first, err)
-	}
-	if s.ptr != 0 {
-		keep(drv.Free(s.ptr))
-	}
-	for _, e := range [2]driver.Event{s.full, s.empty} {
-		if e != 0 {
-			keep(drv.DestroyEvent(e))
-		}
-	}
+	drop(&first, drv.Free, s.ptr)
+	drop(&first, drv.DestroyEvent, s.full)
+	drop(&first, drv.DestroyEvent, s.empty)
 	*s = backBuffer{}
 	return first
 }
 
-// follow is Driver.Follow; tests leave one out.
+// follow is Driver.Follow; tests omit calls.
 var follow = func(d *dev, s driver.Stream, e driver.Event) error { return d.drv.Follow(s, e) }
 
-// stream fills a back buffer after the kernels that read it. What the kernels' stream is given next finds it full.
+// stream fills a back buffer when the kernels no longer read it. The next work of the kernels' stream waits for that.
 func (s *staging) stream(d *dev, c *command) (err error) {
 	to := c.back
 	for _, e := range [2]*driver.Event{&to.full, &to.empty} {
@@ -161,7 +142,7 @@ func (s *staging) stream(d *dev, c *command) (err error) {
 	return follow(d, d.stream, to.full)
 }
 
-// release says that the kernels' stream has read the back buffer when it comes here.
+// release records that the kernels' stream has read the back buffer.
 func (to *backBuffer) release(d *dev) error {
 	to.used = true
 	return d.drv.Record(to.empty, d.stream)

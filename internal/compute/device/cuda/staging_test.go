@@ -80,7 +80,7 @@ func TestStreamedValuesAreThoseBefore(t *testing.T) {
 				emulator.Set(t, "defer", deferred, 0)
 				n := 0
 				defer cuda.DropFollow(func() bool { n++; return n == missing+1 })()
-				if !right(streamed(newBench(t), 1000, from)) {
+				if !right(streamed(newBench(t, cuda.Options{}), 1000, from)) {
 					wrong++
 				}
 			}()
@@ -97,7 +97,7 @@ func TestStreamedValuesAreThoseBefore(t *testing.T) {
 // Values are streamed while kernels run, larger ones than the pinned buffers hold too; an upload waits for the kernels.
 func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 	emulator.Set(t, "defer", 1, 0)
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	const n = 3<<20 + 5 // four pinned buffers
 	x, y, host := b.alloc(device.Float, n), b.floats(1, 2), make([]float32, n)
 	host[n-1] = 7
@@ -126,7 +126,7 @@ func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 // Values that come in parts, shorter and longer than before, into any place of a buffer; where the GPU has no room for
 // a second copy they are uploaded.
 func TestStreamedParts(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	s := b.Device.(device.Streamer)
 	for _, from := range []string{"memory", "floats", "halves"} {
 		send := sender(b, from)
@@ -156,14 +156,14 @@ func TestStreamedParts(t *testing.T) {
 	for what, call := range map[string]func(){"StreamFloats": func() { s.StreamFloats(x, []float32{1}) },
 		"StreamStage": func() { s.StreamStage(x, stage, 1) }, "NewStage": func() { s.NewStage(1, true) }} {
 		_, err := r.Record(call)
-		wantError(t, "recording", err, what, "cannot be recorded")
+		try.Fails(t, err, what, "cannot be recorded")
 	}
 }
 
 // A stage that changes before the GPU has read it is found by the emulator; one that changes after Fetched is not.
 func TestStageOverwritten(t *testing.T) {
 	for _, early := range []bool{true, false} {
-		b := newBench(t)
+		b := newBench(t, cuda.Options{})
 		s, r := b.Device.(device.Streamer), b.Device.(device.Recorder)
 		emulator.Set(t, "defer", 1, 0)
 		x := b.alloc(device.Float, 8)
@@ -186,7 +186,7 @@ func TestStageOverwritten(t *testing.T) {
 			}
 		}
 		if early {
-			wantError(t, "overwritten", err, "memory of the host was overwritten before it was copied")
+			try.Fails(t, err, "memory of the host was overwritten before it was copied")
 			emulator.Mend(t)
 		} else if err != nil {
 			t.Error(err)
@@ -196,7 +196,7 @@ func TestStageOverwritten(t *testing.T) {
 
 // Stages that the host or the device does not have.
 func TestStagesThatAreNot(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	s := b.Device.(device.Streamer)
 	x := b.floats(1, 2, 3)
 	stage, err := s.NewStage(2, false)
@@ -220,7 +220,7 @@ func TestStagesThatAreNot(t *testing.T) {
 	}
 	emulator.Set(t, "no_pinned", 1, 0)
 	_, err = s.NewStage(2, true)
-	wantError(t, "without pinned memory", err, "pinned memory", "OUT_OF_MEMORY")
+	try.Fails(t, err, "pinned memory", "OUT_OF_MEMORY")
 	if err := b.Sync(); err != nil { // which is not a failure of the device
 		t.Error(err)
 	}
@@ -228,7 +228,7 @@ func TestStagesThatAreNot(t *testing.T) {
 
 // Streaming to a buffer that has a back buffer allocates nothing, and freeing a buffer frees its back buffer.
 func TestStreamingAllocatesNothing(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, cuda.Options{})
 	s, r := b.Device.(device.Streamer), b.Device.(device.Resident)
 	stage := try.Get(s.NewStage(1000, true))(t)
 	free, _, err := r.FreeMemory()

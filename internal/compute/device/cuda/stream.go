@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/half"
 )
 
-// stage is pinned memory that features are read into and that the GPU fetches them from.
+// stage is pinned memory: features are read into it, and the GPU fetches them from it.
 type stage struct {
 	memory unsafe.Pointer
 	n      int
@@ -40,7 +40,7 @@ func (s *stage) bytes(n int) int {
 	return 4 * n
 }
 
-// NewStage implements device.Streamer. A host without such memory is not a failure of the device.
+// NewStage implements device.Streamer. A host without pinned memory is not a failure of the device.
 func (d *dev) NewStage(n int, half bool) (device.Stage, error) {
 	if n < 1 || n > 1<<60 {
 		return nil, fmt.Errorf("device: cuda: pinned memory for %d values", n)
@@ -48,7 +48,7 @@ func (d *dev) NewStage(n int, half bool) (device.Stage, error) {
 	if d.refuse("NewStage") {
 		return nil, d.refused
 	}
-	if d.full != nil { // nothing is carried out until it is reported
+	if d.full != nil { // commands are dropped until it is reported
 		return nil, d.full
 	}
 	s := &stage{n: n, half: half}
@@ -87,7 +87,7 @@ func (d *dev) stage(s device.Stage) *stage {
 	return own
 }
 
-// StreamFloats implements device.Streamer. Without memory for a back buffer it uploads.
+// StreamFloats implements device.Streamer. It uploads if there is no memory for a back buffer.
 func (d *dev) StreamFloats(dst device.View, src []float32) {
 	d.transfer("StreamFloats").Host("dst", &dst, device.Float, len(src))
 	p := d.pointer(dst)
@@ -106,7 +106,7 @@ func (d *dev) StreamFloats(dst device.View, src []float32) {
 	d.wait()
 }
 
-// StreamStage implements device.Streamer. Without memory for a back buffer it uploads.
+// StreamStage implements device.Streamer. It uploads if there is no memory for a back buffer.
 func (d *dev) StreamStage(dst device.View, s device.Stage, n int) {
 	own := d.stage(s)
 	d.transfer("StreamStage").Host("dst", &dst, device.Float, n)
@@ -141,7 +141,7 @@ func (d *dev) StreamStage(dst device.View, s device.Stage, n int) {
 	d.streamed(to)
 }
 
-// streamed says that the calls before have read a back buffer.
+// streamed notes that the calls so far have read a back buffer.
 func (d *dev) streamed(to *backBuffer) {
 	c := d.next()
 	c.kind, c.back = commandStreamed, to

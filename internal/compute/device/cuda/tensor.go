@@ -1,10 +1,10 @@
 package cuda
 
-// tensor is what kernels on tensor cores take as operands (mma.cuh).
+// tensor is the type of the operands of kernels on tensor cores (mma.cuh).
 type tensor int
 
 const (
-	tensorNone tensor = iota // there are no such kernels
+	tensorNone tensor = iota // such kernels are not used
 	tensorBF16
 	tensorTF32
 )
@@ -20,7 +20,7 @@ func tensorOf(precision string) tensor {
 	return tensorNone
 }
 
-// each is the number of values of a word of an operand. An instruction is eight words deep.
+// each is the number of values in a 32-bit word of an operand. An instruction is eight words deep.
 func (t tensor) each() int {
 	if t == tensorBF16 {
 		return 2

@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,14 +17,8 @@ import (
 // tensorCase is a device on which kernels of compute capability 8.0 and the base kernels do the same call.
 func tensorCase(t *testing.T, o cuda.Options, lengths ...int32) *pairCase {
 	t.Helper()
-	if o.Precision == "" {
-		o.Precision = cuda.BF16
-	}
-	c := &pairCase{t: t, d: open(t, o), rng: philox.NewKey(5, "tensor").Stream(0)}
-	c.lengths.Host = lengths
-	c.lengths.View = c.place(device.Int32, len(lengths))
-	c.d.UploadInts(c.lengths.View, lengths)
-	return c
+	o.Precision = cmp.Or(o.Precision, cuda.BF16)
+	return pairCaseOf(t, open(t, o), philox.NewKey(5, "tensor"), lengths...)
 }
 
 // contextCase is Similarities and its gradient with words.
@@ -37,26 +32,25 @@ type contextCase struct {
 }
 
 func (c *pairCase) contexts(b, r, e, s int) *contextCase {
-	defer c.d.Close()
-	words := 0
+	defer c.Close()
 	x := &contextCase{b: b, r: r, e: e, s: s}
 	for caption, n := range c.lengths.Host {
 		for range n {
-			x.at = append(x.at, words+caption+1)
-			words++
+			x.at = append(x.at, len(x.at)+caption+1)
 		}
 	}
+	words := len(x.at)
 	nodes := b * (words + len(c.lengths.Host))
 	a := device.Similarities{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
-		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e), Bias: c.in(s), Nodes: c.out(nodes * s),
-		Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(nodes * s), DImages: c.out(b * r * e),
-		DRows: c.out(words * e), DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
-	device.Do(c.d, device.Fill{Dst: a.Nodes}) // captions have no row here
-	device.Do(c.d, a)
-	device.DoGrad(c.d, a)
+		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e), Bias: c.in(s), Nodes: c.nan(nodes * s),
+		Norms: c.nan(b * words), Contexts: c.nan(b * words), DNodes: c.in(nodes * s), DImages: c.nan(b * r * e),
+		DRows: c.nan(words * e), DWeights: c.nan(words * b * r), DW: c.nan(s * e), DBias: c.nan(s)}
+	device.Do(c.Device, device.Fill{Dst: a.Nodes}) // captions have no row here
+	device.Do(c.Device, a)
+	device.DoGrad(c.Device, a)
 	c.read(a.Images, a.Weights, a.Rows, a.W, a.Bias, a.DNodes, a.Nodes, a.Norms, a.DImages, a.DRows, a.DWeights, a.DW,
 		a.DBias)
-	try.Do(c.t, c.d.Sync())
+	try.Do(c.TB, c.Sync())
 	for i, to := range []*[]float64{&x.images, &x.weights, &x.rows, &x.w, &x.bias, &x.dNodes, &x.nodes, &x.norms,
 		&x.dImages, &x.dRows, &x.dWeights, &x.dW, &x.dBias} {
 		*to = c.results[i]
@@ -128,14 +122,10 @@ func (x *contextCase) check(t *testing.T, what string, contexts, products func(f
 			dContext[i] = inverse(norms[p]).times(back[i]).plus(along.times(u[i])).as(products)
 		}
 	}
-	want := make([]approx, len(dRows))
-	for i := range want {
-		want[i] = dRows[i].total()
-	}
-	within(t, what+": DRows", x.dRows, want)
+	within(t, what+": DRows", x.dRows, totals(dRows))
 	dx := rowsOf(dContext, x.e)
 	regions, alpha = given(products)
-	want = make([]approx, len(x.dWeights))
+	want := make([]approx, len(x.dWeights))
 	for i := range want {
 		word, image, j := i/(x.b*x.r), i/x.r%x.b, i%x.r
 		var d sum
@@ -159,11 +149,11 @@ func (x *contextCase) check(t *testing.T, what string, contexts, products func(f
 
 // normal places n normal values of a standard deviation.
 func (c *pairCase) normal(n int, sd float64) ([]float64, device.View) {
-	x, v := make([]float64, n), c.place(device.Float, n)
+	x, v := make([]float64, n), c.alloc(device.Float, n)
 	for i := range x {
 		x[i] = float64(float32(sd * c.rng.Norm()))
 	}
-	c.d.UploadDoubles(v, x)
+	c.UploadDoubles(v, x)
 	return x, v
 }
 
@@ -188,11 +178,8 @@ type gruDirection struct {
 
 // gru computes a GRU. A replay must give the same bits.
 func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
-	defer c.d.Close()
-	rows, batch := 0, len(c.lengths.Host)
-	for _, n := range c.lengths.Host {
-		rows += int(n)
-	}
+	defer c.Close()
+	rows, batch := device.Total(c.lengths.Host), len(c.lengths.Host)
 	g := &gruCase{in: in, h: h, reverse: reverse, lengths: c.lengths.Host, scale: 1, of: make([]gruDirection, 1)}
 	if both {
 		g.scale, g.of = 0.5, make([]gruDirection, 2)
@@ -205,20 +192,20 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 	var directions [2]device.GRUDirection
 	for k := range g.of {
 		o, v := &g.of[k], &directions[k]
-		*v = device.GRUDirection{Gates: c.out(rows * 4 * h), Prev: c.out(rows * h), DWIH: c.out(3 * h * in),
-			DWHH: c.out(3 * h * h), DBIH: c.out(3 * h), DBHH: c.out(3 * h)}
+		*v = device.GRUDirection{Gates: c.nan(rows * 4 * h), Prev: c.nan(rows * h), DWIH: c.nan(3 * h * in),
+			DWHH: c.nan(3 * h * h), DBIH: c.nan(3 * h), DBHH: c.nan(3 * h)}
 		o.wih, v.WIH = c.normal(3*h*in, sd)
 		o.whh, v.WHH = c.normal(3*h*h, sd)
 		o.bih, v.BIH = c.normal(3*h, sd)
 		o.bhh, v.BHH = c.normal(3*h, sd)
 	}
-	a := device.GRU{I: in, H: h, Lengths: c.lengths, Reverse: reverse, X: x, Y: c.out(rows * h),
-		Final: c.out(batch * h), DY: dy, DFinal: dFinal, DX: c.out(rows * in), GRUDirection: directions[0]}
+	a := device.GRU{I: in, H: h, Lengths: c.lengths, Reverse: reverse, X: x, Y: c.nan(rows * h),
+		Final: c.nan(batch * h), DY: dy, DFinal: dFinal, DX: c.nan(rows * in), GRUDirection: directions[0]}
 	b := device.BiGRU{I: in, H: h, Lengths: c.lengths, X: x, Y: a.Y, DY: dy, DX: a.DX,
-		Work: c.out(rows * (h + in)), Directions: directions}
-	forward, back := func() { device.Do(c.d, a) }, func() { device.DoGrad(c.d, a) }
+		Work: c.nan(rows * (h + in)), Directions: directions}
+	forward, back := func() { device.Do(c.Device, a) }, func() { device.DoGrad(c.Device, a) }
 	if both {
-		forward, back = func() { device.Do(c.d, b) }, func() { device.DoGrad(c.d, b) }
+		forward, back = func() { device.Do(c.Device, b) }, func() { device.DoGrad(c.Device, b) }
 	}
 	read := func(to *[]float64, v device.View) {
 		c.read(v)
@@ -244,22 +231,22 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 	}
 	g.bits = c.results
 	c.results = nil
-	recorder := c.d.(device.Recorder)
-	rec := try.Get(recorder.Record(func() { forward(); back() }))(c.t)
+	recorder := c.Device.(device.Recorder)
+	rec := try.Get(recorder.Record(func() { forward(); back() }))(c.TB)
 	for _, v := range results {
-		device.Do(c.d, device.Fill{Dst: v, Value: math.NaN()})
+		device.Do(c.Device, device.Fill{Dst: v, Value: math.NaN()})
 	}
 	recorder.Replay(rec)
 	c.read(results...)
-	try.Do(c.t, c.d.Sync())
+	try.Do(c.TB, c.Sync())
 	if want := g.bits[len(g.bits)-len(results):]; !slices.EqualFunc(c.results, want, slices.Equal) {
-		c.t.Errorf("GRU of %d units over %v: a replay gives other bits", h, c.lengths.Host)
+		c.Errorf("GRU of %d units over %v: a replay gives other bits", h, c.lengths.Host)
 	}
 	return g
 }
 
 // check compares all results with what follows in one step from those before it: a gate from the state before its
-// step, a slope from the gates and from the slopes of the step behind. States and slopes are read as the device gave
+// step, a slope from the gates and from the slopes of the next step. States and slopes are read as the device gave
 // them and rounded as the kernels of the steps and as products round them. So no rounded operand is in doubt, and of a
 // product of n terms the bound is n·2^-24 of the sum of their sizes, of a function 2.5 units in the last place, of
 // anything else a rounding to float32. Only the gradient of a state, which the device keeps to itself, takes its error
@@ -267,15 +254,8 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 func (g *gruCase) check(t *testing.T, what string, steps, products func(float64) float64) {
 	t.Helper()
 	h, in := g.h, g.in
-	starts := []int{0}
-	for step := range g.lengths[0] {
-		active := 0
-		for active < len(g.lengths) && g.lengths[active] > step {
-			active++
-		}
-		starts = append(starts, starts[step]+active)
-	}
-	rows := starts[len(starts)-1]
+	pack := device.Ints{Host: g.lengths}.Packing()
+	rows := pack.Rows()
 	x := rowsOf(as(exactly(g.x), products), in)
 	y, final, dx := make([]approx, rows*h), make([]approx, len(g.lengths)*h), make([]sum, rows*in)
 	for k := range g.of {
@@ -296,7 +276,7 @@ func (g *gruCase) check(t *testing.T, what string, steps, products func(float64)
 				if g.reverse != (k == 1) {
 					step = int(n) - 1 - step
 				}
-				order = append(order, starts[step]+s)
+				order = append(order, pack.Start(step)+s)
 			}
 			for i := range h {
 				for at, row := range order {
@@ -344,11 +324,7 @@ func (g *gruCase) check(t *testing.T, what string, steps, products func(float64)
 	if g.final != nil {
 		within(t, what+": Final", g.final, final)
 	}
-	all := make([]approx, len(dx))
-	for i := range dx {
-		all[i] = dx[i].total()
-	}
-	within(t, what+": DX", g.dx, all)
+	within(t, what+": DX", g.dx, totals(dx))
 }
 
 // A GRU whose steps are kernels on tensor cores gives what its formulas give (gruCase.check), with operands in bfloat16
@@ -436,8 +412,7 @@ func TestGRUOfWidenedInputs(t *testing.T) {
 				bfloat16)
 		}
 	}
-	b := &bench{t, open(t, o)}
-	defer b.Close()
+	b := newBench(t, o)
 	a := b.biGRU(64, 6)
 	names, _, err := cuda.Launched(b.Device, func() { device.Do(b.Device, a); device.DoGrad(b.Device, a) })
 	try.Do(t, err)
@@ -519,7 +494,7 @@ func TestContextsOnTensorCores(t *testing.T) {
 	}
 	t.Setenv("VSETRAIN_KERNELS", "bse")
 	if _, err := cuda.Open(cuda.Options{Driver: emulator.Library(t)}); err == nil {
-		t.Error("VSETRAIN_KERNELS=bse is no error")
+		t.Error("VSETRAIN_KERNELS=bse is accepted")
 	}
 }
 
@@ -531,22 +506,19 @@ type graphCase struct {
 	bits                          [][]float64 // Out, Y where it is kept, DX, DM, DV, DW, DBias
 }
 
-// graphs computes a case. With alone nobody but the gradient reads Y, and Out is the one that the device computed.
+// graphs computes a case. With alone only the gradient reads Y, and Out is what the device computed.
 func (c *pairCase) graphs(b, s int, first, keep, alone bool) *graphCase {
-	defer c.d.Close()
+	defer c.Close()
 	captions := len(c.lengths.Host)
-	nodes := b * captions
-	for _, n := range c.lengths.Host {
-		nodes += b * int(n)
-	}
+	nodes := b * (captions + device.Total(c.lengths.Host))
 	asked := nodes
 	if first {
 		asked = b * captions
 	}
 	g := &graphCase{b: b, s: s}
 	root := 1 / math.Sqrt(float64(s))
-	a := device.GraphReason{B: b, S: s, First: first, Operand: alone, Lengths: c.lengths, Out: c.out(asked * s),
-		DX: c.out(nodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s), DBias: c.out(s)}
+	a := device.GraphReason{B: b, S: s, First: first, Operand: alone, Lengths: c.lengths, Out: c.nan(asked * s),
+		DX: c.nan(nodes * s), DM: c.nan(s * s), DV: c.nan(s), DW: c.nan(s * s), DBias: c.nan(s)}
 	var out device.View
 	g.x, a.X = c.normal(nodes*s, root)
 	g.m, a.M = c.normal(s*s, 1)
@@ -556,19 +528,19 @@ func (c *pairCase) graphs(b, s int, first, keep, alone bool) *graphCase {
 	g.dOut, a.DOut = c.normal(asked*s, 1)
 	g.given, out = c.normal(asked*s, 1)
 	if keep {
-		a.Y = c.out(nodes * s)
+		a.Y = c.nan(nodes * s)
 	}
-	device.Do(c.d, a)
+	device.Do(c.Device, a)
 	c.read(a.Out)
 	if keep && !alone {
 		c.read(a.Y)
 	}
 	if !alone {
-		device.Do(c.d, device.Copy{Dst: a.Out, Src: out})
+		device.Do(c.Device, device.Copy{Dst: a.Out, Src: out})
 	}
-	device.DoGrad(c.d, a)
+	device.DoGrad(c.Device, a)
 	c.read(a.DX, a.DM, a.DV, a.DW, a.DBias)
-	try.Do(c.t, c.d.Sync())
+	try.Do(c.TB, c.Sync())
 	g.bits = c.results
 	return g
 }
@@ -736,7 +708,7 @@ func TestReasoningOnTensorCores(t *testing.T) {
 				got.check(t, what, c.lengths, c.keep)
 			}
 			if !c.keep && !slices.EqualFunc(got.bits[1:], want.bits[1:], slices.Equal) {
-				t.Errorf("%s: the gradient without queries is not that of the base kernels", what)
+				t.Errorf("%s: the gradient without queries has other bits than the base kernels", what)
 			}
 			if same := slices.EqualFunc(got.bits, want.bits, slices.Equal); same != c.same {
 				t.Errorf("%s: the bits of the base kernels: %v", what, same)
@@ -769,7 +741,7 @@ func TestReasoningOnCopies(t *testing.T) {
 	}
 }
 
-// The same on drawn pairs: numbers of images, regions, values and words that are no multiples of tiles.
+// The same on drawn pairs: numbers of images, regions, values and words that are not multiples of tiles.
 func TestDrawnPairsOnTensorCores(t *testing.T) {
 	rng := philox.NewKey(7, "tensor").Stream(0)
 	draw := func(n int) int { return 1 + rng.IntN(n) }

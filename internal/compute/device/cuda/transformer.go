@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// embedRows lists the word of every row.
+// embedRows returns the captions and a table of the words of all rows.
 func (d *dev) embedRows(what string, a *device.Embed) (captions, driver.Ptr) {
 	c := d.captions(a.Lengths)
 	return c, d.captionWords(what, &c, a.Words, a.Lengths, a.L, a.V)
@@ -47,15 +47,14 @@ func (d *dev) LayerNorm(a device.LayerNorm) {
 	}
 }
 
-// Rows of a block of LayerNorm, a warp for each, and of LayerNormGrad, which has that many threads at most.
+// Rows of a block of LayerNorm, a warp for each; rows of a block of LayerNormGrad and its most threads.
 const (
 	normWarps   = 4
 	normRows    = 8
 	normThreads = 192
 )
 
-// LayerNormGrad computes that kernel. What the blocks give of the gradients of parameters is added up by one
-// more kernel, where weight and bias lie side by side.
+// LayerNormGrad sums the gradients of parameters over blocks with one kernel if weight and bias are side by side.
 func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	n, drop := a.N*a.D, d.drops(a.Drop)
 	s := d.pointer(a.Sum)
@@ -72,11 +71,8 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	}
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		aligned, columns := inFours(a.D, dx, dBranch, s, weight, dy, 2*copy), a.D
-		if aligned {
-			columns /= 4
-		}
-		d.start("layer_norm_grad", min(normThreads, (columns+31)/32*32), blocks, 1, 1).
+		aligned := inFours(a.D, dx, dBranch, s, weight, dy, 2*copy)
+		d.start("layer_norm_grad", min(normThreads, (countOf(a.D, aligned)+31)/32*32), blocks, 1, 1).
 			ptr(dx, values(dBranch, copy, a.Operand), copy, part, s, mean, inv, weight, dy).drops(&drop).
 			int(a.N, a.D).flag(aligned)
 		d.stored(copy, dBranch, n, a.Operand)
@@ -99,18 +95,18 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 
 const (
 	selfTile = 16        // rows of a block of self-attention
-	selfRows = 64        // of a caption, at most, of which a block on tensor cores has a head
+	selfRows = 64        // of a caption, at most, for kernels on tensor cores
 	gridRows = 1<<16 - 1 // rows of blocks, at most
 )
 
-// heads is self-attention, checked.
+// heads is a checked call of self-attention.
 type heads struct {
 	a                        device.SelfAttention
 	c                        captions
 	words, query, key, value driver.Ptr
 	drop                     drops
 	factor                   float64
-	most                     int // weights that are kept at once
+	most                     int // weights that exist at once
 }
 
 func (d *dev) heads(a device.SelfAttention) heads {
@@ -120,13 +116,13 @@ func (d *dev) heads(a device.SelfAttention) heads {
 	return h
 }
 
-// whole reports whether a block has a head of a caption, on tensor cores (selfheads.cuh). Upper bounds of lengths are
-// multiples of 8, so a step of a recording is computed as one that is not recorded.
+// whole reports whether kernels on tensor cores compute it, with a block for each head of a caption (selfheads.cuh).
+// Bounds of lengths are multiples of 8, so recorded and unrecorded steps decide alike.
 func (h *heads) whole(d *dev) bool {
 	return d.tensor == tensorBF16 && h.a.D/h.a.Heads%16 == 0 && h.c.longest <= selfRows && h.c.n < gridRows
 }
 
-// start begins a kernel on tensor cores, whose blocks keep that many matrices of the weights in shared memory.
+// start begins the call of a kernel on tensor cores, whose blocks have that many matrices of weights in shared memory.
 func (h *heads) start(d *dev, k string, matrices int) (c *command, clear int) {
 	blocks, tall := h.c.n, (h.c.longest+15)/16*16
 	if h.a.Lengths.Bounded {
@@ -137,7 +133,7 @@ func (h *heads) start(d *dev, k string, matrices int) (c *command, clear int) {
 	return c, clear
 }
 
-// part returns the captions [first, end) whose weights are kept at once, and room for the weights.
+// part returns the end of the captions from first on whose weights exist at once, and the number of their weights.
 func (h *heads) part(first int) (end, cells int) {
 	for end = first; end < h.c.n; end++ {
 		n := int(h.a.Lengths.Host[end])
@@ -152,8 +148,8 @@ func (h *heads) part(first int) (end, cells int) {
 	return end, min(cells, h.a.Heads*h.c.squares)
 }
 
-// attend begins a kernel for the captions [first, end). Where lengths are bounds, that for the last one is also one for
-// the rows after it, up to clear, that belong to none; otherwise clear is 0.
+// attend begins the call of a kernel for the captions [first, end). If lengths are bounded, the call for the last
+// caption also zeroes the rows after it, up to clear; otherwise clear is 0.
 func (d *dev) attend(k string, h *heads, first, end int) (c *command, clear int) {
 	if h.a.Lengths.Bounded && end == h.c.n {
 		end, clear = end+1, h.c.rows
@@ -194,7 +190,7 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 	n := a.DQuery.N
 	dContext, dQuery := d.pointer(a.DContext), d.pointer(a.DQuery)
 	dKey, dValue := d.pointer(a.DKey), d.pointer(a.DValue)
-	// The three lie beside each other, or each by itself.
+	// The three gradients are side by side, or separate.
 	var copies [3]driver.Ptr
 	grads, together := [3]driver.Ptr{dQuery, dKey, dValue}, h.a.LD == 3*a.D && dKey == at(dQuery, a.D) &&
 		dValue == at(dQuery, 2*a.D)

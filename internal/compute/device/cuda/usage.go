@@ -9,8 +9,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// others opens NVML, the first of the paths that starts, and names the processes that use the GPU. Without NVML nothing
-// is told, and nothing is worse.
+// others opens NVML, the first of the paths that starts, and lists the processes that use the GPU, none without NVML.
 func (d *dev) others(paths []string) (list []string) {
 	for _, path := range paths {
 		m, err := driver.OpenMonitor(path, d.info)
@@ -18,7 +17,7 @@ func (d *dev) others(paths []string) (list []string) {
 			continue
 		}
 		d.monitor = m
-		all, _ := m.Processes() // an old driver does not tell
+		all, _ := m.Processes() // an old driver does not list them
 		for _, p := range all {
 			s := fmt.Sprintf("process %d", p.ID)
 			if p.Used > 0 {
@@ -31,14 +30,14 @@ func (d *dev) others(paths []string) (list []string) {
 	return list
 }
 
-// share warns where others use the GPU: both are slower then, and what stays on the GPU has less room. It runs on the
-// thread of the context.
+// share warns if other programs use the GPU: they slow each other down and share its memory. It runs on the thread of
+// the context.
 func (d *dev) share(others []string) error {
 	free, total, err := d.drv.Memory()
 	if err != nil {
 		return err
 	}
-	const usual = 0.8 // the driver and the context of a process take less than the rest
+	const usual = 0.8 // the driver and the context of this process take less than the rest
 	if len(others) > 0 || float64(free) < usual*float64(total) {
 		by := ""
 		if len(others) > 0 {
@@ -56,13 +55,12 @@ func (d *dev) Usage() (device.Usage, bool) {
 	if d.monitor == nil || d.closed {
 		return device.Usage{}, false
 	}
-	m := d.monitor
-	s, err := driver.Within(d.timeout, "NVML", m.State)
-	if silent := (*driver.Silence)(nil); errors.As(err, &silent) {
-		d.monitor = nil // it is still at that call
+	s, err := driver.Within(d.timeout, "NVML", d.monitor.State)
+	if _, silent := errors.AsType[*driver.Silence](err); silent {
+		d.monitor = nil // the call has not returned
 	}
 	if err != nil {
-		return device.Usage{}, false // a GPU that is lost, or hangs, says so with the next kernel
+		return device.Usage{}, false // the next kernel reports a GPU that is lost or hangs
 	}
 	u := device.Usage{Used: s.Used, Total: s.Total, Busy: s.Busy, Celsius: s.Celsius, Watts: -1}
 	if s.Milliwatts >= 0 {

@@ -23,7 +23,7 @@ func (d *dev) Inspect(buf device.Buffer) (t device.DType, n int, fault string) {
 	return b.dtype, b.n, ""
 }
 
-// pointer is the address of a checked view, 0 of an absent one.
+// pointer is the address of a checked view, 0 if it is absent.
 func (d *dev) pointer(v device.View) driver.Ptr {
 	if v.Buf == nil {
 		return 0

@@ -14,10 +14,9 @@ import (
 // cachePath is the environment variable that names the folder in which the driver keeps compiled kernels.
 const cachePath = "CUDA_CACHE_PATH"
 
-// cacheKernels gives the driver a folder for compiled kernels where it would have none. It keeps them below HOME; where
-// that cannot be written, every start of the program would compile all kernels again. Another folder takes its place:
-// the user's cache folder, or one below the folder of temporary files which nobody else can write to. It comes before
-// cuInit.
+// cacheKernels gives the driver a folder for compiled kernels if HOME, where it keeps them, is not writable: otherwise
+// every start of the program would compile all kernels again. The folder is the user's cache folder, or a folder of
+// temporary files that nobody else can write to. Call it before cuInit.
 func cacheKernels(getenv func(string) string, setenv func(name, value string) error) error {
 	if getenv(cachePath) != "" || getenv("CUDA_CACHE_DISABLE") == "1" {
 		return nil
@@ -38,8 +37,8 @@ func cacheKernels(getenv func(string) string, setenv func(name, value string) er
 	return nil // slow, not wrong
 }
 
-// CacheFolder is where the driver keeps compiled kernels, "" where it keeps none. What Open chooses is in the
-// environment then.
+// CacheFolder returns where the driver keeps compiled kernels, "" if it keeps none. Open puts its choice into the
+// environment.
 func CacheFolder(getenv func(string) string) string {
 	switch {
 	case getenv("CUDA_CACHE_DISABLE") == "1":
@@ -52,7 +51,7 @@ func CacheFolder(getenv func(string) string) string {
 	return ""
 }
 
-// writable reports whether a folder can be written to, or made.
+// writable reports whether a folder is writable, or can be made.
 func writable(folder string) bool {
 	for {
 		info, err := os.Stat(folder)
@@ -67,7 +66,7 @@ func writable(folder string) bool {
 	}
 }
 
-// private reports whether a folder is this user's, can be written to, and by nobody else.
+// private reports whether a folder belongs to this user, and only this user can write to it.
 func private(folder string) bool {
 	info, err := os.Lstat(folder)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {

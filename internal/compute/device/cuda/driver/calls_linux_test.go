@@ -27,8 +27,7 @@ func at(depth int, f func()) byte {
 	return at(depth-1, f) + frame[3]
 }
 
-// A stack that grows moves, so the driver must not be given a name that lies on it: the address is the same from every
-// depth of the stack.
+// A stack that grows moves, so the driver must not get a name on the stack: the address is the same from every depth.
 func TestNamesDoNotMove(t *testing.T) {
 	d := &libcuda{out: new(outputs)}
 	var names []uintptr
@@ -49,11 +48,11 @@ func TestNamesDoNotMove(t *testing.T) {
 	}
 	for i, p := range names {
 		if p != names[0] || read[i] != "gemm" {
-			t.Fatalf("at depth %d the name %q lies at %#x, at depth 0 at %#x", i, read[i], p, names[0])
+			t.Fatalf("at depth %d the name %q is at %#x, at depth 0 at %#x", i, read[i], p, names[0])
 		}
 	}
 	if _, err := d.Function(1, strings.Repeat("x", 256)); err == nil {
-		t.Error("a name that does not fit is no error")
+		t.Error("a name that does not fit is accepted")
 	}
 }
 
@@ -74,34 +73,32 @@ func TestErrorsSayWhatHelps(t *testing.T) {
 	}
 }
 
-// Where HOME cannot be written, the driver is given another folder for compiled kernels, one that nobody else can write
-// to.
+// If HOME is not writable, the driver gets another folder for compiled kernels, to which only this user can write.
 func TestKernelCache(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	set := ""
-	try := func(env map[string]string) string {
+	choose := func(variables map[string]string) string {
 		t.Helper()
 		set = ""
-		get := func(name string) string { return env[name] }
-		try.Do(t, cacheKernels(get, func(name, value string) error {
+		try.Do(t, cacheKernels(env(variables), func(name, value string) error {
 			set = name + "=" + value
 			return nil
 		}))
 		return set
 	}
 	home := t.TempDir()
-	for _, env := range []map[string]string{{"HOME": home}, {"CUDA_CACHE_PATH": "/own"}, {"CUDA_CACHE_DISABLE": "1"}} {
-		if got := try(env); got != "" {
-			t.Errorf("%v: %s", env, got)
+	for _, v := range []map[string]string{{"HOME": home}, {"CUDA_CACHE_PATH": "/own"}, {"CUDA_CACHE_DISABLE": "1"}} {
+		if got := choose(v); got != "" {
+			t.Errorf("%v: %s", v, got)
 		}
 	}
 	const none = "/proc/self/nowhere"
 	below := func(dir string) bool { return strings.HasPrefix(set, "CUDA_CACHE_PATH="+dir+"/") }
-	if try(map[string]string{"HOME": none, "XDG_CACHE_HOME": home}); !below(home) {
+	if choose(map[string]string{"HOME": none, "XDG_CACHE_HOME": home}); !below(home) {
 		t.Errorf("with a cache folder: %s", set)
 	}
-	try(map[string]string{"HOME": none})
+	choose(map[string]string{"HOME": none})
 	if !below(tmp) {
 		t.Fatalf("without any: %s", set)
 	}
@@ -109,17 +106,13 @@ func TestKernelCache(t *testing.T) {
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder: %v, %v", info, err)
 	}
-	if err := os.Chmod(folder, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if got := try(map[string]string{"HOME": none}); got != "" {
+	try.Do(t, os.Chmod(folder, 0o777))
+	if got := choose(map[string]string{"HOME": none}); got != "" {
 		t.Errorf("a folder that others can write to is used: %s", got)
 	}
 	os.RemoveAll(folder)
-	if err := os.Symlink(home, folder); err != nil {
-		t.Fatal(err)
-	}
-	if got := try(map[string]string{"HOME": none}); got != "" {
+	try.Do(t, os.Symlink(home, folder))
+	if got := choose(map[string]string{"HOME": none}); got != "" {
 		t.Errorf("a link is used: %s", got)
 	}
 }

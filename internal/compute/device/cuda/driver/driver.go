@@ -1,9 +1,9 @@
 // Package driver binds the part of the CUDA driver and of cuBLAS that the CUDA device needs.
 //
-// Both libraries are found and loaded at run time (Search, Open), so that one binary built without cgo and without CUDA
-// runs on machines with and without a GPU. Driver is the one interface to libcuda; its methods carry the driver's
-// errors as *Error, with the name that the driver gives them. A context belongs to the thread that called SetCurrent:
-// all calls that touch the device must come from that thread (runtime.LockOSThread).
+// Both libraries are found and loaded at run time (Search, Open), so one binary built without cgo and CUDA runs on
+// machines with and without a GPU. Driver is the interface to libcuda; its methods return the driver's errors as
+// *Error, with the driver's names. A context belongs to the thread that called SetCurrent: all calls that use the
+// device must come from that thread (runtime.LockOSThread).
 //
 // Reference: NVIDIA, "CUDA Driver API", https://docs.nvidia.com/cuda/cuda-driver-api.
 package driver
@@ -34,48 +34,41 @@ type Info struct {
 	Major, Minor           int // compute capability
 	Multiprocessors        int
 	MaxSharedBytesPerBlock int
-	Together               bool   // it starts kernels whose blocks all run at once
+	Together               bool   // the GPU supports cooperative launches
 	Memory                 uint64 // bytes
 	Mode                   Mode
-	UUID                   string // without the GPU- or MIG- in front of it; empty where it is not known
-	Bus                    string // of PCI: 0000:1b:00.0; empty where it is not known
+	UUID                   string // without the prefix GPU- or MIG-; empty if unknown
+	Bus                    string // PCI address: 0000:1b:00.0; empty if unknown
 }
 
-// MIG reports whether the GPU is a part of one that is divided (Multi-Instance GPU).
+// MIG reports whether the GPU is a part of a divided GPU (Multi-Instance GPU).
 func (i Info) MIG() bool { return strings.Contains(i.Name, " MIG ") }
 
-// Mode says how many processes may use a GPU at once. The values are the ones of CUcomputemode.
+// Mode says how many processes may use a GPU at once (nvidia-smi -c). The values are the same as in CUcomputemode.
 type Mode int
-
-// Modes of a GPU, as nvidia-smi -c sets them.
-const (
-	Shared     Mode = 0 // any number of processes
-	Prohibited Mode = 2 // none
-	Exclusive  Mode = 3 // one
-)
 
 func (m Mode) String() string {
 	switch m {
-	case Shared:
+	case 0:
 		return "shared"
-	case Prohibited:
+	case 2:
 		return "prohibited"
-	case Exclusive:
+	case 3:
 		return "exclusive process"
 	}
 	return fmt.Sprintf("mode %d", int(m))
 }
 
-// Launch is one kernel call. Parameter i is the first bytes of Values[i], as many as the kernel's declaration says.
+// Launch is one kernel call. The kernel's declaration says how many bytes of Values[i] parameter i takes.
 type Launch struct {
 	Grid     [3]uint32
 	Threads  uint32
 	Shared   uint32 // bytes of dynamic shared memory of a block; see Allow
-	Together bool   // all blocks run at once, so that they may wait for each other (a cooperative launch)
+	Together bool   // all blocks run at once and may wait for each other (a cooperative launch)
 	Values   [MaxParameters]uint64
 }
 
-// MaxParameters is the greatest number of parameters of a kernel.
+// MaxParameters is the largest number of parameters of a kernel.
 const MaxParameters = 32
 
 // Driver is what the device needs of libcuda.
@@ -103,9 +96,10 @@ type Driver interface {
 	UnloadModule(Module) error
 	Function(m Module, name string) (Function, error)
 	Launch(f Function, l *Launch, s Stream) error
-	// Allow bounds the bytes of dynamic shared memory that a block of the kernel may have from now on.
+	// Allow sets the most bytes of dynamic shared memory that a block of the kernel may have.
 	Allow(f Function, shared int) error
-	// Resident is how many blocks a multiprocessor holds at once, with that many bytes of dynamic shared memory each.
+	// Resident returns how many blocks a multiprocessor holds at once; shared is the bytes of dynamic shared memory of
+	// a block.
 	Resident(f Function, threads, shared int) (int, error)
 
 	NewStream() (Stream, error)
@@ -115,10 +109,12 @@ type Driver interface {
 	NewEvent() (Event, error)
 	DestroyEvent(Event) error
 	Record(Event, Stream) error
-	// what is sent to the stream from now on runs after the event, as it was recorded last
+	// Follow makes later work of the stream wait for the event as it was last recorded.
 	Follow(Stream, Event) error
-	Wait(Event) error                                   // until the host sees it
-	Elapsed(from, to Event) (millis float32, err error) // of events that were waited for
+	// Wait returns when the event has happened.
+	Wait(Event) error
+	// Elapsed returns the time between two events that were waited for.
+	Elapsed(from, to Event) (millis float32, err error)
 
 	BeginCapture(Stream) error
 	EndCapture(Stream) (Graph, error)

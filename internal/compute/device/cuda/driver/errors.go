@@ -13,8 +13,8 @@ type Error struct {
 	Call string // cuMemAlloc_v2
 	Code int
 	Name string // CUDA_ERROR_OUT_OF_MEMORY
-	Text string // what the library says of it
-	// Remedy is what helps, where that depends on the machine; empty where it is known by the code alone.
+	Text string // the description that the library gives
+	// Remedy says what helps, if that depends on the machine; it is empty if the code alone determines what helps.
 	Remedy string
 }
 
@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// The codes of CUresult that the device tells apart.
+// The codes of CUresult that the device distinguishes.
 const (
 	codeOutOfMemory = 2
 	codeStub        = 34
@@ -37,82 +37,69 @@ const (
 	codeNoCompiler  = 221
 )
 
-// remedies say what helps against errors of the driver that have one known cause, by their code (CUresult of cuda.h).
+// remedies say what helps against errors of the driver that have one known cause, by code (CUresult of cuda.h).
 var remedies = map[int]string{
-	codeStub: "this file is the stub that programs are linked with and no driver; take its folder (stubs) out of " +
-		"LD_LIBRARY_PATH, or name the driver's libcuda.so.1 in VSETRAIN_CUDA_DRIVER",
+	codeStub: "this file is not a driver but the stub that programs are linked with; remove its folder (stubs) from " +
+		"LD_LIBRARY_PATH, or set VSETRAIN_CUDA_DRIVER to the driver's libcuda.so.1",
 	46: "another process holds the GPU, which is in exclusive mode; end that process (nvidia-smi lists it), " +
 		"or allow several with nvidia-smi -c DEFAULT",
-	101: "the device that CUDA_VISIBLE_DEVICES names does not exist; nvidia-smi -L lists those that do",
+	101: "the device that CUDA_VISIBLE_DEVICES names does not exist; nvidia-smi -L lists the GPUs",
 	222: "the driver is too old for the kernels' PTX; install version 470 or later",
 	223: "CUDA_DISABLE_PTX_JIT or CUDA_DISABLE_JIT is set in the environment; unset it",
 	802: "the NVLink fabric of this machine is not up; start NVIDIA's fabric manager " +
-		"(systemctl start nvidia-fabricmanager), of the driver's version",
+		"(systemctl start nvidia-fabricmanager) in the version of the driver",
 	803: "the kernel module and libcuda.so.1 are of different driver versions; restart the machine, " +
 		"or reload the module after an update of the driver",
-	804: "a CUDA compatibility package lies before the driver's libcuda.so.1, and this GPU does not support it; " +
-		"take its folder (compat) out of LD_LIBRARY_PATH",
+	804: "the loader finds a CUDA compatibility package before the driver's libcuda.so.1, and this GPU does not " +
+		"support it; remove its folder (compat) from LD_LIBRARY_PATH",
 	999: "if no program can use the GPU, load the kernel module nvidia-uvm (nvidia-modprobe -u) or restart the machine",
 }
 
-// remedy is what the user can do, empty if that is not known.
+// remedy says what the user can do, and is empty if that is not known.
 func (e *Error) remedy() string {
 	if !strings.HasPrefix(e.Call, "cu") || strings.HasPrefix(e.Call, "cublas") {
 		return ""
 	}
-	if e.Code == 999 && e.Call != "cuInit" { // of a kernel it says nothing
+	if e.Code == 999 && e.Call != "cuInit" { // after a kernel it has many causes
 		return ""
 	}
 	return cmp.Or(e.Remedy, remedies[e.Code])
 }
 
-// Fault reports whether an error is of work that a GPU did, such as an address outside memory: the call that returns it
-// need not be the one that gave the GPU this work, and no call of this process succeeds any more.
+// coded reports whether an error is an *Error with one of the codes.
+func coded(err error, codes ...int) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && slices.Contains(codes, e.Code)
+}
+
+// Fault reports whether an error is a fault of work on the GPU, such as an address outside memory. The call that
+// returns the error need not be the call that started the work, and all later calls of this process fail.
 func Fault(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case 214, 220, 226, 999: // memory, NVLink, an exception; unknown
-		return true
-	case 700, 702, 710, 714, 715, 716, 717, 718, 719, 721:
+	return coded(err, 214, 220, 226, 999, // memory, NVLink, an exception; unknown
 		// address, timeout, assertion, stack, instruction, alignment, address space, program counter, launch, tensor
-		return true
-	}
-	return false
+		700, 702, 710, 714, 715, 716, 717, 718, 719, 721)
 }
 
 // OutOfMemory reports whether an error is from an allocation on a full device.
-func OutOfMemory(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Code == codeOutOfMemory
-}
+func OutOfMemory(err error) bool { return coded(err, codeOutOfMemory) }
 
 // NoDevice reports whether an error is from a driver without a GPU.
-func NoDevice(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Code == codeNoDevice
-}
+func NoDevice(err error) bool { return coded(err, codeNoDevice) }
 
-// Refused reports whether an error is from a launch or a recording which the driver does not take, though the GPU has
-// no fault: too many blocks at once, not permitted, not supported, or not in a recording.
-func Refused(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && slices.Contains([]int{720, 800, 801, 900, 901}, e.Code)
-}
+// Refused reports whether the driver refused a launch or a recording although the GPU has no fault: too many blocks at
+// once, not permitted, not supported, or not possible in a recording.
+func Refused(err error) bool { return coded(err, 720, 800, 801, 900, 901) }
 
-// unloadable is the error of a file that cannot be loaded: of another architecture, damaged, or without what it needs.
+// unloadable is the error of a file that cannot be loaded: it is for another architecture, corrupted, or lacks symbols.
 type unloadable struct{ error }
 
 func (e *unloadable) Unwrap() error { return e.error }
 
-// NoDriver reports whether an error is about a file that is not a driver, so that another one may be: a stub, or what
-// cannot be loaded.
+// NoDriver reports whether an error is about a file that is not a driver: a stub, or a file that cannot be loaded.
+// Another file may be the driver.
 func NoDriver(err error) bool {
-	var e *Error
-	var u *unloadable
-	return errors.As(err, &u) || errors.As(err, &e) && e.Code == codeStub
+	_, ok := errors.AsType[*unloadable](err)
+	return ok || coded(err, codeStub)
 }
 
 func blasStatus(code int) string {
@@ -126,19 +113,19 @@ func blasStatus(code int) string {
 	return fmt.Sprintf("status %d", code)
 }
 
-// The values of cublasStatus_t that the device tells apart.
+// The values of cublasStatus_t that the device distinguishes.
 const (
 	codeBLASAlloc    = 3
 	codeNotSupported = 15
 )
 
 func blasError(err error, code int) bool {
-	var e *Error
-	return errors.As(err, &e) && strings.HasPrefix(e.Call, "cublas") && e.Code == code
+	e, ok := errors.AsType[*Error](err)
+	return ok && strings.HasPrefix(e.Call, "cublas") && e.Code == code
 }
 
-// BLASOutOfMemory reports whether an error is from cuBLAS on a full device.
+// BLASOutOfMemory reports whether cuBLAS found no room on the device.
 func BLASOutOfMemory(err error) bool { return blasError(err, codeBLASAlloc) }
 
-// NotSupported reports whether an error is from a product which cuBLAS does not compute on this GPU.
+// NotSupported reports whether an error is from a product that cuBLAS does not support on this GPU.
 func NotSupported(err error) bool { return blasError(err, codeNotSupported) }

@@ -3,10 +3,11 @@
 package driver
 
 import (
+	"cmp"
 	"unsafe"
 )
 
-// cublasLt is the part of cublasLt, which comes with cuBLAS, that adds a bias to a product in the same kernel.
+// cublasLt adds a bias to a product in the same kernel. The library comes with cuBLAS.
 type cublasLt struct {
 	handle    uintptr
 	fn        ltSymbols
@@ -47,7 +48,7 @@ const (
 	ltEpilogueBias                         = 4
 )
 
-// open finds the functions in a library, or in one that it needs. Without them there is no cublasLt.
+// open finds the functions in a library or its dependencies. Without them there is no cublasLt.
 func (l *cublasLt) open(b *cublas, lib uintptr, s Stream) {
 	l.out, l.stream = new(ltOutputs), s
 	if _, err := find(lib, &l.fn); err != nil {
@@ -58,28 +59,21 @@ func (l *cublasLt) open(b *cublas, lib uintptr, s Stream) {
 	}
 }
 
-// GemmBias implements WithBias.
+// GemmBias implements BLAS.
 func (b *cublas) GemmBias(g *Gemm) (err error) {
 	l, o := &b.lt, b.lt.out
 	if !l.available || g.Count > 1 {
-		return &Error{Call: l.fn.cublasLtMatmul.name, Code: codeNotSupported,
-			Name: blasStatus(codeNotSupported)}
+		return notSupported(&l.fn.cublasLtMatmul)
 	}
-	keep := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
+	keep := func(e error) { err = cmp.Or(err, e) }
 	set := func(e *entry, what uintptr, attribute int, value uint64, bytes uintptr) {
 		o.value = value
 		keep(b.call(e, what, uintptr(attribute), uintptr(unsafe.Pointer(&o.value)), bytes))
 	}
-	operand := uintptr(real32F)
-	if g.Half {
-		operand = real16BF
-	}
+	operand := dataType(g.Half)
 	*o = ltOutputs{handle: o.handle, alpha: g.Alpha, beta: g.Beta}
-	keep(b.call(&l.fn.cublasLtMatmulDescCreate, uintptr(unsafe.Pointer(&o.operation)), uintptr(g.Compute), real32F))
+	keep(b.call(&l.fn.cublasLtMatmulDescCreate, uintptr(unsafe.Pointer(&o.operation)), uintptr(g.Compute),
+		dataType(false)))
 	keep(b.call(&l.fn.cublasLtMatmulPreferenceCreate, uintptr(unsafe.Pointer(&o.preference))))
 	// The transposes, Cᵀ = op(B)ᵀ·op(A)ᵀ, of column-major matrices.
 	matrix := func(i int, kind uintptr, rows, cols, ld int, transposed bool) {
@@ -91,10 +85,10 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 	}
 	matrix(0, operand, g.N, g.K, g.LDB, g.TransB)
 	matrix(1, operand, g.K, g.M, g.LDA, g.TransA)
-	matrix(2, real32F, g.N, g.M, g.LDC, false)
+	matrix(2, dataType(false), g.N, g.M, g.LDC, false)
 	if err == nil {
-		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltTransA, uint64(flag(g.TransB)), 4)
-		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltTransB, uint64(flag(g.TransA)), 4)
+		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltTransA, uint64(operation(g.TransB)), 4)
+		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltTransB, uint64(operation(g.TransA)), 4)
 		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltEpilogue, ltEpilogueBias, 4)
 		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltBias, uint64(g.Bias), 8)
 		set(&l.fn.cublasLtMatmulPreferenceSetAttribute, o.preference, ltMaxWorkspace, uint64(l.bytes), 8)
@@ -108,8 +102,7 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 			uintptr(unsafe.Pointer(&o.found))))
 	}
 	if err != nil || o.found == 0 || o.algorithm.state != 0 { // nothing has happened yet
-		err = &Error{Call: l.fn.cublasLtMatmulAlgoGetHeuristic.name, Code: codeNotSupported,
-			Name: blasStatus(codeNotSupported)}
+		err = notSupported(&l.fn.cublasLtMatmulAlgoGetHeuristic)
 	}
 	if err == nil {
 		keep(b.call(&l.fn.cublasLtMatmul, l.handle, o.operation, uintptr(unsafe.Pointer(&o.alpha)), uintptr(g.B),
@@ -131,9 +124,6 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 	return err
 }
 
-func flag(t bool) uintptr {
-	if t {
-		return 1
-	}
-	return 0
+func notSupported(e *entry) error {
+	return &Error{Call: e.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// libcuda is the driver by dlopen. Results are written to memory of its own, so that a call allocates nothing.
+// libcuda is the driver by dlopen. It holds the memory for arguments and results, so a call allocates nothing.
 type libcuda struct {
 	path     string
 	compiler error // why the compiler beside it was not opened
 	fn       symbols
-	args     [12]uintptr // of the call, so that it allocates nothing
+	args     [12]uintptr // of a call
 	out      *outputs
 	ptrs     *[MaxParameters]unsafe.Pointer
 	vals     *[MaxParameters]uint64
@@ -32,13 +32,13 @@ type outputs struct {
 	a, b   uint64
 	text   [256]byte
 
-	// What the compiler of PTX says, in options of cuModuleLoadDataEx: values are as large as addresses.
+	// The log of the PTX compiler, in options of cuModuleLoadDataEx: values are as large as addresses.
 	options [2]uint32
 	values  [2]uintptr
 	log     [4096]byte
 }
 
-// symbols are the entries of libcuda, named as it names them: one whose meaning changed has a number at the end.
+// symbols are the entries of libcuda under their own names: a number at the end marks a changed meaning.
 type symbols struct {
 	cuInit, cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute,
 	cuDeviceTotalMem_v2, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease_v2, cuCtxSetCurrent,
@@ -56,8 +56,8 @@ type entry struct {
 	addr uintptr
 }
 
-// find finds the functions of a library that the fields of a struct of entries are named after, and names one that it
-// has not.
+// find finds the functions of a library; functions is a struct of entries with the names of the functions. It returns
+// the name of one that the library lacks.
 func find(lib uintptr, functions any) (missing string, err error) {
 	all := reflect.ValueOf(functions).Elem()
 	for i := range all.NumField() {
@@ -75,7 +75,7 @@ func find(lib uintptr, functions any) (missing string, err error) {
 
 // load loads libcuda from a path and initialises it.
 func load(path string) (*libcuda, error) {
-	runtime.LockOSThread() // the loader keeps what went wrong for each thread
+	runtime.LockOSThread() // the loader keeps its error message for each thread
 	defer runtime.UnlockOSThread()
 	problem := openCompilers(path)
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
@@ -140,20 +140,29 @@ func cString(at uintptr) string {
 
 func (d *libcuda) Path() string { return d.path }
 
-func (d *libcuda) Version() (int, error) {
-	err := d.call(&d.fn.cuDriverGetVersion, uintptr(unsafe.Pointer(&d.out.n)))
+// number calls an entry whose first argument receives an int32.
+func number(d *libcuda, e *entry, args ...uintptr) (int, error) {
+	err := d.call(e, append([]uintptr{uintptr(unsafe.Pointer(&d.out.n))}, args...)...)
 	return int(d.out.n), err
 }
 
-func (d *libcuda) Devices() (int, error) {
-	err := d.call(&d.fn.cuDeviceGetCount, uintptr(unsafe.Pointer(&d.out.n)))
-	return int(d.out.n), err
+// text calls an entry that writes a text about a device.
+func text(d *libcuda, e *entry, dev uintptr) (string, error) {
+	at := uintptr(unsafe.Pointer(&d.out.text[0]))
+	if err := d.call(e, at, uintptr(len(d.out.text)), dev); err != nil {
+		return "", err
+	}
+	return cString(at), nil
 }
+
+func (d *libcuda) Version() (int, error) { return number(d, &d.fn.cuDriverGetVersion) }
+
+func (d *libcuda) Devices() (int, error) { return number(d, &d.fn.cuDeviceGetCount) }
 
 // device returns the handle of a device.
 func (d *libcuda) device(i int) (uintptr, error) {
-	err := d.call(&d.fn.cuDeviceGet, uintptr(unsafe.Pointer(&d.out.n)), uintptr(i))
-	return uintptr(d.out.n), err
+	n, err := number(d, &d.fn.cuDeviceGet, uintptr(i))
+	return uintptr(n), err
 }
 
 // The attributes of cuDeviceGetAttribute.
@@ -166,48 +175,40 @@ const (
 	attributeSharedOptin     = 97
 )
 
-func (d *libcuda) Info(i int) (Info, error) {
+func (d *libcuda) Info(i int) (info Info, err error) {
 	dev, err := d.device(i)
 	if err != nil {
-		return Info{}, err
+		return info, err
 	}
-	var info Info
-	if err := d.call(&d.fn.cuDeviceGetName, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
-		dev); err != nil {
-		return Info{}, err
+	if info.Name, err = text(d, &d.fn.cuDeviceGetName, dev); err != nil {
+		return info, err
 	}
-	info.Name = cString(uintptr(unsafe.Pointer(&d.out.text[0])))
 	var cooperative int
 	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors,
 		attributeMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode), attributeCooperative: &cooperative,
 		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
-		if err := d.call(&d.fn.cuDeviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
-			return Info{}, err
+		if *to, err = number(d, &d.fn.cuDeviceGetAttribute, attribute, dev); err != nil {
+			return info, err
 		}
-		*to = int(d.out.n)
 	}
 	info.Together = cooperative != 0
 	if err = d.call(&d.fn.cuDeviceTotalMem_v2, uintptr(unsafe.Pointer(&d.out.a)), dev); err != nil {
-		return Info{}, err
+		return info, err
 	}
 	info.Memory = d.out.a
 	info.UUID, info.Bus, err = d.identity(dev)
 	return info, err
 }
 
-// identity is what tells a GPU from the others of the machine: its number in NVIDIA's tools is another one than the
-// number in libcuda.
+// identity identifies a GPU of the machine: NVIDIA's tools number GPUs in another order than libcuda.
 func (d *libcuda) identity(dev uintptr) (uuid, bus string, err error) {
 	if err := d.call(&d.fn.cuDeviceGetUuid_v2, uintptr(unsafe.Pointer(&d.out.text[0])), dev); err != nil {
 		return "", "", err
 	}
 	u := d.out.text[:16]
 	uuid = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-	if err := d.call(&d.fn.cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
-		dev); err != nil {
-		return "", "", err
-	}
-	return uuid, cString(uintptr(unsafe.Pointer(&d.out.text[0]))), nil
+	bus, err = text(d, &d.fn.cuDeviceGetPCIBusId, dev)
+	return uuid, bus, err
 }
 
 func (d *libcuda) Retain(i int) (Context, error) {
@@ -272,7 +273,7 @@ func (d *libcuda) Fill(dst Ptr, word uint32, words int, s Stream) error {
 	return d.call(&d.fn.cuMemsetD32Async, uintptr(dst), uintptr(word), uintptr(words), uintptr(s))
 }
 
-// LoadModule's error holds what the driver's compiler says of the PTX.
+// LoadModule returns an error with the messages of the driver's compiler.
 func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
 	const logBuffer, logBytes = 5, 6 // CU_JIT_ERROR_LOG_BUFFER and _SIZE_BYTES
 	image, o := append(ptx[:len(ptx):len(ptx)], 0), d.out
@@ -289,8 +290,8 @@ func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
 
 func (d *libcuda) UnloadModule(m Module) error { return d.call(&d.fn.cuModuleUnload, uintptr(m)) }
 
-// Function gives the driver the name in memory of its own: a slice of this function would lie on the stack, which moves
-// when it grows.
+// Function passes the name in memory on the heap: a slice of this function would be on the stack, which moves when it
+// grows.
 func (d *libcuda) Function(m Module, name string) (Function, error) {
 	if len(name) >= len(d.out.text) {
 		return 0, fmt.Errorf("kernel name of %d bytes, expected less than %d", len(name), len(d.out.text))
@@ -301,14 +302,12 @@ func (d *libcuda) Function(m Module, name string) (Function, error) {
 
 func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
 	*d.vals = l.Values
+	e := &d.fn.cuLaunchKernel
 	if l.Together {
-		return d.call(&d.fn.cuLaunchCooperativeKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]),
-			uintptr(l.Grid[2]), uintptr(l.Threads), 1, 1, uintptr(l.Shared), uintptr(s),
-			uintptr(unsafe.Pointer(&d.ptrs[0])))
+		e = &d.fn.cuLaunchCooperativeKernel // does not read the last argument
 	}
-	return d.call(&d.fn.cuLaunchKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
-		uintptr(l.Threads), 1, 1, uintptr(l.Shared),
-		uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])), 0)
+	return d.call(e, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]), uintptr(l.Threads), 1, 1,
+		uintptr(l.Shared), uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])), 0)
 }
 
 const functionDynamicShared = 8 // of cuFuncSetAttribute
@@ -318,9 +317,7 @@ func (d *libcuda) Allow(f Function, shared int) error {
 }
 
 func (d *libcuda) Resident(f Function, threads, shared int) (int, error) {
-	err := d.call(&d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(unsafe.Pointer(&d.out.n)),
-		uintptr(f), uintptr(threads), uintptr(shared))
-	return int(d.out.n), err
+	return number(d, &d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(f), uintptr(threads), uintptr(shared))
 }
 
 const streamNonBlocking = 1

@@ -11,7 +11,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// The message of the loader reaches the error from whichever thread the library was asked for.
+// The error has the loader's message, whichever thread loads the library.
 func TestLoadSaysWhatWasMissing(t *testing.T) {
 	const path = "/nowhere/libcuda.so.1"
 	var all sync.WaitGroup
@@ -28,7 +28,7 @@ func TestLoadSaysWhatWasMissing(t *testing.T) {
 	all.Wait()
 }
 
-// A file that is not a library of this machine gives way to the next one.
+// After a file that is not a library for this machine, another may be the driver.
 func TestLoadOfAnotherFile(t *testing.T) {
 	path := t.TempDir() + "/libcuda.so.1"
 	try.Do(t, os.WriteFile(path, []byte("\x7fELF\x01 of 32 bits"), 0o644))

@@ -13,7 +13,6 @@ import (
 
 // nccl is NCCL by dlopen.
 type nccl struct {
-	path    string
 	version int
 	fn      ncclSymbols
 	// ncclCommInitRank takes the 128 bytes of the id by value.
@@ -26,7 +25,7 @@ type ncclSymbols struct {
 	ncclCommDestroy entry
 }
 
-// OpenNCCL loads NCCL from a path. With fast it may add in another order in every call, which can take less time.
+// OpenNCCL loads NCCL from a path. With fast it may add in a different order in every call, which can be faster.
 func OpenNCCL(path string, fast bool) (NCCL, error) {
 	if err := setNCCL(fast, os.LookupEnv, os.Setenv); err != nil {
 		return nil, err
@@ -35,14 +34,14 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load NCCL: %w", err)
 	}
-	n := &nccl{path: path}
+	n := &nccl{}
 	version := new(int32)
 	e := &n.fn.ncclGetVersion
 	if e.addr, err = purego.Dlsym(lib, "ncclGetVersion"); err == nil {
 		purego.SyscallN(e.addr, uintptr(unsafe.Pointer(version)))
 	}
 	if n.version = int(*version); n.version < oldestNCCL {
-		return nil, fmt.Errorf("%s is no NCCL of version %s or later (it says %s); install one: pip install "+
+		return nil, fmt.Errorf("%s is not NCCL %s or later (it reports %s); install one: pip install "+
 			"nvidia-nccl-cu12", path, VersionOfNCCL(oldestNCCL), VersionOfNCCL(n.version))
 	}
 	if name, err := find(lib, &n.fn); err != nil {
@@ -52,12 +51,11 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 	return n, nil
 }
 
-func (n *nccl) Path() string { return n.path }
 func (n *nccl) Version() int { return n.version }
 
-// said is the error of a result of a call, nil where it is the result of success.
+// said is the error of a call that returned a code, nil if the call succeeded.
 func (n *nccl) said(call string, code int32) error {
-	const inProgress = 7 // ncclInProgress: no error, but of a call that has not ended
+	const inProgress = 7 // ncclInProgress: a call that has not ended
 	if code == 0 || code == inProgress {
 		return nil
 	}
@@ -89,28 +87,24 @@ func (n *nccl) Join(id NCCLID, rank, ranks int) (Communicator, error) {
 type communicator struct {
 	*nccl
 
-	handle  *uintptr   // of ncclComm_t; on the heap, which does not move
-	args    [8]uintptr // of a collective, so that it allocates nothing
+	handle  *uintptr   // ncclComm_t; on the heap, which does not move
+	args    [8]uintptr // of a collective, which then allocates nothing
 	out     *int32
 	aborted atomic.Bool
 }
 
-const (
-	ncclFloat = 7 // ncclFloat32
-	ncclHalf  = 9 // ncclBfloat16
-	ncclSum   = 0
-)
+const ncclFloat, ncclSum = 7, 0 // ncclFloat32, ncclSum
 
 // typeOf is the ncclDataType_t of values.
 func typeOf(half bool) uintptr {
 	if half {
-		return ncclHalf
+		return 9 // ncclBfloat16
 	}
 	return ncclFloat
 }
 
 func (c *communicator) call(e *entry, args ...uintptr) error {
-	if c.Aborted() { // its memory is gone
+	if c.Aborted() { // the handle is freed
 		return fmt.Errorf("%s: the job was aborted", e.name)
 	}
 	n := copy(c.args[:], args)

@@ -13,8 +13,8 @@ import (
 	"vsetrain/lab/try"
 )
 
-// NCCL tells its version and makes ids; one that is too old, or none, is refused. A real library is taken where one is
-// installed: without a GPU it says that it finds none.
+// NCCL reports its version and makes ids; an old version, or another library, is refused. If a real NCCL is installed,
+// it is tested too: without a GPU it fails to join.
 func TestNCCL(t *testing.T) {
 	emulated := emulator.Library(t)
 	lib := try.Get(driver.OpenNCCL(emulated, false))(t)
@@ -35,7 +35,7 @@ func TestNCCL(t *testing.T) {
 	}
 	emulator.Set(t, "nccl", 21304, 22105)
 	if _, err := driver.OpenNCCL(emulated, false); err == nil || !strings.Contains(err.Error(),
-		" is no NCCL of version 2.14.0 or later (it says 2.13.4); install one: pip install nvidia-nccl-cu12") {
+		" is not NCCL 2.14.0 or later (it reports 2.13.4); install one: pip install nvidia-nccl-cu12") {
 		t.Errorf("an old one: %v", err)
 	}
 	try.Refuses(driver.OpenNCCL("/nowhere/libnccl.so.2", false))(t, "/nowhere/libnccl.so.2")

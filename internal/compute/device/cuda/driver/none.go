@@ -2,7 +2,7 @@
 
 package driver
 
-// Binding names how libcuda is called; here it cannot be.
+// Binding names how libcuda is called; this system has none.
 const Binding = "none"
 
 // Open returns ErrNone.
@@ -17,5 +17,5 @@ func OpenMonitor(string, Info) (Monitor, error) { return nil, ErrNone }
 // OpenNCCL returns ErrNone.
 func OpenNCCL(string, bool) (NCCL, error) { return nil, ErrNone }
 
-// CacheFolder is nowhere.
+// CacheFolder returns no folder.
 func CacheFolder(func(string) string) string { return "" }

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// ErrNone says why this program has no CUDA; it is nil where it has.
+// ErrNone says why this program has no CUDA; it is nil if it has.
 var ErrNone = unsupported(runtime.GOOS, runtime.GOARCH)
 
 func unsupported(system, arch string) error {

@@ -13,7 +13,7 @@ import (
 // nvml is NVML by dlopen, for one GPU.
 type nvml struct {
 	fn nvmlSymbols
-	// those that some have
+	// symbols that some versions lack
 	utilization, temperature, power, processes entry
 
 	gpu  uintptr
@@ -42,8 +42,8 @@ type nvmlSymbols struct {
 	nvmlDeviceGetHandleByPciBusId_v2, nvmlDeviceGetMemoryInfo entry
 }
 
-// OpenMonitor loads NVML from a path and finds the GPU in it: by its UUID, as its number there is another one than in
-// libcuda and CUDA_VISIBLE_DEVICES changes neither.
+// OpenMonitor loads NVML from a path and finds the GPU by its UUID or its bus: NVML numbers GPUs in another order than
+// libcuda, and ignores CUDA_VISIBLE_DEVICES.
 func OpenMonitor(path string, gpu Info) (Monitor, error) {
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -61,10 +61,10 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 		return err == nil
 	}
 	optional(&n.utilization, "nvmlDeviceGetUtilizationRates")
-	optional(&n.temperature, "nvmlDeviceGetTemperature") // which NVML 13 calls deprecated
+	optional(&n.temperature, "nvmlDeviceGetTemperature") // deprecated in NVML 13
 	optional(&n.power, "nvmlDeviceGetPowerUsage")
-	// Drivers 535.43 to 535.86 fill entries of processes that are larger than the entries of all others. They are told
-	// by what they export (XuehaiPan/nvitop#89), and not asked.
+	// Drivers 535.43 to 535.86 write larger entries for processes than all others. Their exports identify them
+	// (XuehaiPan/nvitop#89), and they are not asked.
 	var other entry
 	larger := optional(&other, "nvmlDeviceGetConfComputeMemSizeInfo") &&
 		!optional(&other, "nvmlDeviceGetRunningProcessDetailList")
@@ -81,7 +81,7 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 	return n, nil
 }
 
-// find asks for the GPU by its UUID, whole or a part of one, and then by its place on the bus.
+// find asks for the GPU by its UUID, as a whole GPU or a part of one, and then by its bus.
 func (n *nvml) find(gpu Info) (err error) {
 	ask := func(e *entry, name string) bool {
 		if len(name) >= len(n.text) {
@@ -114,7 +114,7 @@ func (n *nvml) call(e *entry, args ...uintptr) error {
 	return nil
 }
 
-// State implements Monitor. Memory must be known; the rest is not for every GPU.
+// State implements Monitor. Not every GPU reports more than its memory.
 func (n *nvml) State() (State, error) {
 	s := State{Busy: -1, Celsius: -1, Milliwatts: -1}
 	if err := n.call(&n.fn.nvmlDeviceGetMemoryInfo, n.gpu, uintptr(unsafe.Pointer(&n.out.memory))); err != nil {
@@ -153,12 +153,12 @@ func (n *nvml) Processes() ([]Process, error) {
 	n.out.number = uint32(len(n.out.processes))
 	err := n.call(&n.processes, n.gpu, uintptr(unsafe.Pointer(&n.out.number)),
 		uintptr(unsafe.Pointer(&n.out.processes[0])))
-	if e := (*Error)(nil); err != nil && (!errors.As(err, &e) || e.Code != codeNVMLTooSmall) {
+	if err != nil && !coded(err, codeNVMLTooSmall) {
 		return nil, err
 	}
 	var all []Process
 	for _, p := range n.out.processes[:min(int(n.out.number), len(n.out.processes))] {
-		all = append(all, Process{int(p.pid), int64(p.used)}) // 2⁶⁴-1, which becomes -1, where it is not known
+		all = append(all, Process{int(p.pid), int64(p.used)}) // 2⁶⁴-1, which becomes -1, if unknown
 	}
 	return all, nil
 }

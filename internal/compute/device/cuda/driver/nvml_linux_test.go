@@ -24,7 +24,7 @@ func gpus(t *testing.T) (both [2]driver.Info) {
 	return both
 }
 
-// A GPU is found by its UUID, or by its bus where it has none that NVML knows; the numbers of NVML play no part.
+// A GPU is found by its UUID, or by its bus if NVML does not know the UUID; the indices of NVML do not matter.
 func TestMonitorFindsTheGPU(t *testing.T) {
 	both, path := gpus(t), emulator.NVML(t)
 	t.Setenv("EMULATED_NVML_USED", "123456789")
@@ -53,8 +53,7 @@ func TestMonitorFindsTheGPU(t *testing.T) {
 	try.Refuses(driver.OpenMonitor(emulator.Library(t), both[0]))(t, "has no nvml")
 }
 
-// A part of a divided GPU is found by its own name, and tells less; other processes are those that are not this one; a
-// lost GPU is an error.
+// A part of a divided GPU is found by its own UUID and reports less. A lost GPU is an error.
 func TestMonitorOfAPart(t *testing.T) {
 	both, path := gpus(t), emulator.NVML(t)
 	t.Setenv("EMULATED_NVML_MIG", "1")
@@ -76,8 +75,7 @@ func TestMonitorOfAPart(t *testing.T) {
 	try.Refuses(m.State())(t, "the GPU is lost")
 }
 
-// A driver whose lists of processes have other entries is not asked for one, and a number that NVML no longer tells is
-// unknown.
+// A driver with other entries in its lists of processes is not asked for one, and a value that NVML lacks is unknown.
 func TestMonitorOfAnotherNVML(t *testing.T) {
 	both, path := gpus(t), emulator.NVML(t, "-DLARGER_PROCESSES")
 	m := try.Get(driver.OpenMonitor(path, both[0]))(t)

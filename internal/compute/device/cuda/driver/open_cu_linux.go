@@ -15,11 +15,11 @@ import (
 const Binding = "gorgonia.org/cu"
 
 // linked is the driver through gorgonia.org/cu, which is linked with libcuda: devices, context, memory, modules,
-// launches, streams and events. What that package lacks (pinned memory, recording and launching graphs, the text of an
-// error) comes from the same library by its symbols.
+// launches, streams and events. The symbols of the same library serve what that package lacks: pinned memory, recorded
+// graphs, texts of errors.
 //
-// The package initialises libcuda when the program starts and ends the program where that fails, so a program built
-// like this runs on machines with a GPU only.
+// The package initialises libcuda when the program starts, and ends the program if that fails. So a program with this
+// binding needs a GPU.
 type linked struct {
 	*libcuda
 	params [MaxParameters]unsafe.Pointer // of the values of libcuda
@@ -33,8 +33,8 @@ func Open(path string) (Driver, error) {
 	}
 	if own, err := purego.Dlsym(purego.RTLD_DEFAULT, d.fn.cuInit.name); err != nil || own != d.fn.cuInit.addr {
 		return nil, fmt.Errorf("%s is not the CUDA driver that this program was started with (it is built with the "+
-			"tag vsecu and linked with libcuda.so.1); "+
-			"put its folder first in LD_LIBRARY_PATH, or unset VSETRAIN_CUDA_DRIVER", path)
+			"tag vsecu and linked with libcuda.so.1); put its folder first in LD_LIBRARY_PATH, or unset "+
+			"VSETRAIN_CUDA_DRIVER", path)
 	}
 	l := &linked{libcuda: d}
 	for i := range l.params {
@@ -75,7 +75,6 @@ func (l *linked) Devices() (int, error) {
 	return n, l.fail("cuDeviceGetCount", err)
 }
 
-// attributeSharedOptin is not among the attributes that the package names.
 func (l *linked) Info(i int) (info Info, err error) {
 	d, err := cu.GetDevice(i)
 	if err != nil {
@@ -84,23 +83,16 @@ func (l *linked) Info(i int) (info Info, err error) {
 	if info.Name, err = d.Name(); err != nil {
 		return info, l.fail("cuDeviceGetName", err)
 	}
+	var cooperative int
 	for attribute, to := range map[cu.DeviceAttribute]*int{cu.MultiprocessorCount: &info.Multiprocessors,
-		cu.ComputeCapabilityMajor: &info.Major,
-		cu.ComputeCapabilityMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
+		cu.ComputeCapabilityMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode),
+		cu.ComputeCapabilityMinor: &info.Minor, attributeCooperative: &cooperative,
+		attributeSharedOptin: &info.MaxSharedBytesPerBlock} { // which the package has no name for
 		if *to, err = d.Attribute(attribute); err != nil {
 			return info, l.fail("cuDeviceGetAttribute", err)
 		}
 	}
-	cooperative, err := d.Attribute(attributeCooperative)
-	if err != nil {
-		return info, l.fail("cuDeviceGetAttribute", err)
-	}
 	info.Together = cooperative != 0
-	mode, err := d.Attribute(attributeComputeMode)
-	if err != nil {
-		return info, l.fail("cuDeviceGetAttribute", err)
-	}
-	info.Mode = Mode(mode)
 	bytes, err := d.TotalMem()
 	if err != nil {
 		return info, l.fail("cuDeviceTotalMem", err)
@@ -173,8 +165,8 @@ func (l *linked) Function(m Module, name string) (Function, error) {
 	return *(*Function)(unsafe.Pointer(&f)), l.fail("cuModuleGetFunction", err)
 }
 
-// Launch passes room for as many parameters as a kernel can have; the driver reads those that the kernel declares.
-// What the package lacks is a kernel whose blocks all run at once.
+// Launch passes room for MaxParameters; the driver reads as many as the kernel declares. The package has no
+// cooperative launch.
 func (l *linked) Launch(f Function, k *Launch, s Stream) error {
 	if k.Together {
 		return l.libcuda.Launch(f, k, s)

@@ -10,8 +10,8 @@ var (
 	wantedBLAS = libraries.Wanted{Name: "cuBLAS", Setting: "VSETRAIN_CUBLAS",
 		Files: []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
 		Install: "pip install nvidia-cublas-cu12 (for CUDA 13: nvidia-cublas), conda install libcublas, or " +
-			"the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, " +
-			"which is slower and knows no TF32"}
+			"the package libcublas-12-8 of NVIDIA's repository; without it vsetrain's own kernel computes products: " +
+			"it is slower and has no TF32"}
 	wantedNVML = libraries.Wanted{Name: "NVML", Setting: "VSETRAIN_NVML", Files: []string{"libnvidia-ml.so.1"},
 		Install: "it comes with the NVIDIA driver (Debian: libnvidia-ml1; in a container: " +
 			"NVIDIA_DRIVER_CAPABILITIES=compute,utility)"}
@@ -23,12 +23,12 @@ var (
 // Library is a GPU library and where it was found.
 type Library = libraries.Library
 
-// Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS
-// names, and then no other; the loader's path (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver
-// that no loader knows. That is all for the driver, which belongs to the system. cuBLAS may come with the CUDA toolkit
-// (CUDA_HOME, CUDA_PATH, /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK), with conda, or with pip's nvidia packages of
-// CUDA 11 to 13, PyTorch's among them (libraries.Folders). Of several files in one folder the newest comes first. Files
-// that others can change are refused. It looks for files only and loads nothing. root is "/" except in tests.
+// Search looks for the driver and for cuBLAS. If VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS names a file, it looks nowhere
+// else. Otherwise it looks in the loader's path (LD_LIBRARY_PATH, ld.so.conf, default folders), and then in other
+// folders of the driver. cuBLAS may also come with the CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda*, /opt/cuda,
+// NVIDIA's HPC SDK), with conda, or with pip's nvidia packages of CUDA 11 to 13, including PyTorch's
+// (libraries.Folders). In one folder the newest file comes first. Search refuses files that others can change, and
+// loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	in := system(root, getenv)
 	cuda = libraries.Find(root, getenv, wantedDriver, in)
@@ -37,7 +37,7 @@ func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	return cuda, libraries.Find(root, getenv, wantedBLAS, in)
 }
 
-// SearchNCCL looks for NCCL where cuBLAS is looked for, or takes the file that VSETRAIN_NCCL names.
+// SearchNCCL looks for NCCL in the same places as for cuBLAS, or takes the file that VSETRAIN_NCCL names.
 func SearchNCCL(root string, getenv func(string) string) Library {
 	in := system(root, getenv)
 	addToolkits(in, "comm_libs/nccl/lib", "comm_libs/*/nccl/lib")
@@ -45,7 +45,7 @@ func SearchNCCL(root string, getenv func(string) string) Library {
 	return libraries.Find(root, getenv, wantedNCCL, in)
 }
 
-// addToolkits adds the folders of CUDA toolkits and of conda; hpc are those in a version of NVIDIA's HPC SDK.
+// addToolkits adds the folders of CUDA toolkits and of conda; hpc are folders within a version of NVIDIA's HPC SDK.
 func addToolkits(in *libraries.Folders, hpc ...string) {
 	const from = "CUDA toolkit"
 	arch := libraries.Arch()
@@ -63,8 +63,8 @@ func addToolkits(in *libraries.Folders, hpc ...string) {
 	in.AddConda(lib...)
 }
 
-// SearchNVML looks for NVIDIA's management library where the driver is looked for, or takes the file that VSETRAIN_NVML
-// names.
+// SearchNVML looks for NVIDIA's management library in the same places as for the driver, or takes the file that
+// VSETRAIN_NVML names.
 func SearchNVML(root string, getenv func(string) string) Library {
 	return libraries.Find(root, getenv, wantedNVML, system(root, getenv))
 }

@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// Timeout is how long a call of the driver may take where nothing else was chosen. The longest that are right compile
-// all kernels, in some tens of seconds.
+// Timeout is the default of how long a call of the driver may take. The longest calls compile all kernels, in some tens
+// of seconds.
 const Timeout = 10 * time.Minute
 
-// Silence is the error of a GPU that has not answered for so long: a call of its driver has not come back, and may
-// never do.
+// Silence is the error of a GPU that does not answer: a call of its driver has not returned, and may never return.
 type Silence struct {
 	For time.Duration
-	At  string // what the GPU was at: the kernels that it was given since it last answered
+	At  string // the work that the GPU got since it last answered
 }
 
 func (e *Silence) Error() string {
 	return fmt.Sprintf("the GPU has not answered for %v: it is at %s; if it may take so long, set device.timeout to "+
-		"more seconds; if not, see what the driver says (dmesg, Xid), and VSETRAIN_KERNELS=base in the environment "+
-		"leaves out the kernels whose blocks wait for each other", e.For, e.At)
+		"more seconds; otherwise look for an Xid error of the driver in dmesg, and set VSETRAIN_KERNELS=base in the "+
+		"environment to avoid kernels whose blocks wait for each other", e.For, e.At)
 }
 
-// Within returns what f returns, which calls the driver, or a Silence where f has not ended in time. f runs in its own
-// goroutine, which is left behind then: it must touch nothing that anybody still uses.
+// Within calls f, which calls the driver, and returns its result, or a Silence if f does not return in time. f runs in
+// its own goroutine, which then goes on: f must not use anything that the caller still uses.
 func Within[T any](limit time.Duration, at string, f func() (T, error)) (result T, err error) {
 	type answer struct {
 		result T
@@ -31,16 +30,13 @@ func Within[T any](limit time.Duration, at string, f func() (T, error)) (result 
 	}
 	ended := make(chan answer, 1)
 	go func() {
-		var a answer
-		a.result, a.err = f()
-		ended <- a
+		result, err := f()
+		ended <- answer{result, err}
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case a := <-ended:
 		return a.result, a.err
-	case <-timer.C:
+	case <-time.After(limit):
 		return result, &Silence{limit, at}
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write registers.tsv anew")
 
-// registersFile holds what NVIDIA's assembler says of every kernel: registers of a thread, by compute capability.
+// registersFile has the registers of a thread of every kernel according to NVIDIA's assembler, by compute capability.
 const registersFile = "registers.tsv"
 
 // architectures are Turing, Ampere, Hopper and Blackwell, the last one for Blackwell cards for desktops.
@@ -108,7 +108,7 @@ func TestAssembler(t *testing.T) {
 	}
 }
 
-// ofPTX says of which PTX the registers are.
+// ofPTX names the PTX of the registers.
 func ofPTX() string { return fmt.Sprintf(", of PTX with the SHA-256 %x", sha256.Sum256(archive)) }
 
 // The registers belong to the committed PTX: TestAssembler, which takes long, counted them.

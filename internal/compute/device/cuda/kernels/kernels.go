@@ -1,8 +1,9 @@
-// Package kernels holds the CUDA kernels of the device: the sources (*.cu), one file for each family, and what clang
-// made of them (ptx.zip), which the driver of a GPU compiles for its model when the device is opened.
+// Package kernels holds the CUDA kernels of the device: the sources (*.cu), one file for each family, and their PTX
+// (ptx.zip), which clang makes and a GPU's driver compiles when the device uses it.
 //
-// The PTX is committed, so that building the program needs neither clang nor CUDA; `make kernels` writes it anew, a
-// test compares, and `make ptx-diff` shows what changed. kernels.tsv is what the sources declare.
+// The PTX is committed, so building the program needs neither clang nor CUDA. `make kernels` writes it anew, a test
+// compares it with the sources, and `make ptx-diff` shows what changed. kernels.tsv lists the declarations of the
+// sources.
 package kernels
 
 import (
@@ -25,14 +26,12 @@ type Module struct {
 	Entries []Entry
 }
 
-// Entry is a kernel and the types of its parameters, one letter each: p for 64 bits (addresses and long numbers), i for
-// 32 bits integer, f for float32.
+// Entry is a kernel and the types of its parameters, a letter each: p for 64 bits (addresses and long numbers), i for
+// 32-bit integers, f for float32.
 type Entry struct{ Name, Parameters string }
 
-// Modules returns the kernels in the order of their files' names; who has them must not change them.
-func Modules() ([]Module, error) { return modules() }
-
-var modules = sync.OnceValues(func() ([]Module, error) {
+// Modules returns the kernels in the order of their files' names. The caller must not change them.
+var Modules = sync.OnceValues(func() ([]Module, error) {
 	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return nil, fmt.Errorf("ptx.zip: %w", err)

@@ -1,8 +1,9 @@
-// Package measure says what a GPU is and how fast: the rates that all times of a training follow from. It takes some
-// ten seconds.
+// Package measure describes a GPU and measures the rates that determine the times of a training. It takes about ten
+// seconds.
 package measure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,14 +20,14 @@ import (
 // Request names what is measured.
 type Request struct {
 	Driver string   // path of libcuda
-	BLAS   []string // paths of cuBLAS, the best first; none: products of vsetrain alone
-	NVML   []string // paths of NVML, of which the first that starts is taken
+	BLAS   []string // paths of cuBLAS, the best first; without any, only vsetrain's own products are measured
+	NVML   []string // paths of NVML; the first that starts is used
 	Index  int      // which GPU
 	Getenv func(string) string
 	Now    func() time.Time
 }
 
-// Report is what was found. Rates are bytes or operations a second.
+// Report describes a GPU. Rates are bytes or operations a second.
 type Report struct {
 	Name            string      `json:"name"`
 	Index           int         `json:"index"` // device.index
@@ -39,7 +40,7 @@ type Report struct {
 	MemoryFree      int64       `json:"memory_free_bytes"`
 	MemoryTotal     int64       `json:"memory_total_bytes"`
 	CUDA            string      `json:"cuda"`                     // version that the driver supports
-	DriverVersion   string      `json:"driver_version,omitempty"` // of NVML
+	DriverVersion   string      `json:"driver_version,omitempty"` // according to NVML
 	Driver          string      `json:"driver"`                   // the file
 	BLAS            string      `json:"cublas,omitempty"`
 	BLASVersion     string      `json:"cublas_version,omitempty"`
@@ -51,25 +52,26 @@ type Report struct {
 	Rates           []Rate      `json:"copies"`
 	Products        []Product   `json:"products"`
 	Warnings        []string    `json:"warnings,omitempty"`
-	// Emulated says that no GPU computes, so that no time and no rate here means anything.
+	// Emulated says that no GPU computes, so times and rates mean nothing.
 	Emulated bool `json:"emulated"`
 }
 
 // Neighbour is another process that computes on the GPU.
 type Neighbour struct {
 	Process int   `json:"process"`
-	Memory  int64 `json:"memory_bytes"` // -1: not known
+	Memory  int64 `json:"memory_bytes"` // -1 if unknown
 }
 
-// Compile says what loading all kernels took. They are compiled when they are first loaded, and kept in Cache.
+// Compile says how long loading all kernels took. The driver compiles kernels when they are first loaded, and keeps
+// them in Cache.
 type Compile struct {
 	Files   int     `json:"files"`
 	Kernels int     `json:"kernels"`
 	Seconds float64 `json:"seconds"`
 	Slowest string  `json:"slowest"` // file
 	Longest float64 `json:"slowest_seconds"`
-	Cache   string  `json:"cache"` // folder; empty: the driver keeps nothing
-	// Kept is whether the driver had all of them: the folder did not grow.
+	Cache   string  `json:"cache"` // folder; empty if the driver keeps nothing
+	// Kept says that the driver had all kernels: the folder did not grow.
 	Kept bool `json:"kept"`
 }
 
@@ -86,8 +88,8 @@ type Product struct {
 	By        string  `json:"by"` // cuBLAS, or vsetrain
 	Size      int     `json:"size"`
 	Rate      float64 `json:"flop_per_s"`
-	// Error is the largest difference from the product in float64 among some elements, relative to the largest element
-	// of them; -1 where one is not a number.
+	// Error is the largest difference of a sample of elements from the product in float64, relative to the largest of
+	// these elements; -1 if one is NaN.
 	Error  float64 `json:"error"`
 	Failed string  `json:"failed,omitempty"`
 }
@@ -95,7 +97,7 @@ type Product struct {
 // emulatedName is what the emulated driver calls its GPU.
 const emulatedName = "emulated GPU"
 
-// GPU opens a GPU and measures it. What cannot be had of cuBLAS and NVML is said in the report.
+// GPU opens a GPU and measures it. The report says what is missing of cuBLAS and NVML.
 func GPU(r Request) (*Report, error) {
 	rep, err := driver.Within(driver.Timeout, "its start", func() (*Report, error) {
 		rep := &Report{Index: r.Index, Driver: r.Driver}
@@ -111,6 +113,11 @@ func GPU(r Request) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, s := range d.(device.Warner).Warnings() {
+			if !slices.Contains(rep.Warnings, s) {
+				rep.Warnings = append(rep.Warnings, s)
+			}
+		}
 		return &timed{Device: d, now: r.Now, quick: rep.Emulated, free: rep.MemoryFree}, nil
 	}
 	d, err := open(cuda.FP32, r.BLAS)
@@ -118,14 +125,7 @@ func GPU(r Request) (*Report, error) {
 		return nil, err
 	}
 	rep.OpenSeconds = r.Now().Sub(start).Seconds()
-	if w, ok := d.Device.(device.Warner); ok {
-		rep.Warnings = append(rep.Warnings, w.Warnings()...)
-	}
-	if err := rep.compile(d, r, before); err != nil {
-		d.Close()
-		return nil, err
-	}
-	if err := d.Close(); err != nil {
+	if err := cmp.Or(rep.compile(d, r, before), d.Close()); err != nil {
 		return nil, err
 	}
 	if _, err := driver.Within(driver.Timeout, "copies between host and GPU", func() (any, error) {
@@ -137,26 +137,16 @@ func GPU(r Request) (*Report, error) {
 		if k.blas && rep.BLAS == "" { // none starts
 			continue
 		}
-		blas := r.BLAS
-		if !k.blas {
-			blas = nil
+		var blas []string
+		if k.blas {
+			blas = r.BLAS
 		}
 		d, err := open(k.precision, blas)
 		if err != nil {
 			return nil, err
 		}
-		if w, ok := d.Device.(device.Warner); ok {
-			for _, s := range w.Warnings() {
-				if !slices.Contains(rep.Warnings, s) {
-					rep.Warnings = append(rep.Warnings, s)
-				}
-			}
-		}
 		p, err := d.product(k)
-		if e := d.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
+		if err = cmp.Or(err, d.Close()); err != nil {
 			return nil, err
 		}
 		rep.Products = append(rep.Products, p)
@@ -164,7 +154,7 @@ func GPU(r Request) (*Report, error) {
 	return rep, nil
 }
 
-// look fills in what needs no time.
+// look fills in what needs no measurement.
 func (rep *Report) look(r Request) error {
 	drv, err := driver.Open(r.Driver)
 	if err != nil {
@@ -193,7 +183,7 @@ func (rep *Report) look(r Request) error {
 	return nil
 }
 
-// neighbours asks NVML, without which nothing else is worse.
+// neighbours asks NVML for the driver's version and other processes. Nothing else needs NVML.
 func (rep *Report) neighbours(r Request, info driver.Info) {
 	err := errors.New("not found")
 	for _, path := range r.NVML {
@@ -216,7 +206,7 @@ func (rep *Report) neighbours(r Request, info driver.Info) {
 	}
 }
 
-// compile loads all kernels, and says which cuBLAS the device took.
+// compile loads all kernels, and notes which cuBLAS the device uses.
 func (rep *Report) compile(d *timed, r Request, before int64) error {
 	all, err := d.Device.(cuda.Compiler).Compile(r.Now)
 	if err != nil {
@@ -233,9 +223,7 @@ func (rep *Report) compile(d *timed, r Request, before int64) error {
 	}
 	c.Cache = driver.CacheFolder(r.Getenv)
 	c.Kept = c.Cache != "" && before > 0 && folderBytes(c.Cache) == before
-	if b, ok := d.Device.(cuda.Multiplier); ok {
-		rep.BLAS, rep.BLASVersion = b.BLAS()
-	}
+	rep.BLAS, rep.BLASVersion = d.Device.(cuda.Multiplier).BLAS()
 	return nil
 }
 
@@ -250,7 +238,7 @@ func folderBytes(dir string) (n int64) {
 				n += info.Size()
 			}
 		}
-		return nil // a folder that changes meanwhile
+		return nil // the folder may change meanwhile
 	})
 	return n
 }

@@ -33,12 +33,12 @@ type timed struct {
 const (
 	quickSize = 64
 	samples   = 64
-	// pattern is how many values of the operands differ, a prime, so that no two rows are alike.
+	// pattern is the number of different values of an operand: a prime, so that no two rows are equal.
 	pattern = 4099
 )
 
-// product times a product as training computes it, operands rounded where the precision asks for that, and compares
-// some of its elements with sums in float64.
+// product measures a product as training computes it, including the rounding of operands, and compares some of its
+// elements with sums in float64.
 func (d *timed) product(k kind) (p Product, err error) {
 	p = Product{Precision: k.precision, By: "vsetrain", Size: k.size}
 	if path, _ := d.Device.(cuda.Multiplier).BLAS(); path != "" {
@@ -74,7 +74,7 @@ func (d *timed) product(k kind) (p Product, err error) {
 		return max(d.now().Sub(start).Seconds(), 1e-9), err
 	}
 	times := 1
-	for { // the first rounds operands and loads what the libraries take
+	for { // the first one rounds operands and loads kernels of the libraries
 		seconds, err := run(times)
 		if err != nil {
 			return p, err
@@ -92,14 +92,14 @@ func (d *timed) product(k kind) (p Product, err error) {
 	}
 	switch p.Error = difference(host[0], host[1], c, n); {
 	case math.IsNaN(p.Error):
-		p.Error, p.Failed = -1, "an element is not a number"
+		p.Error, p.Failed = -1, "an element is NaN"
 	case p.Error > k.allowed:
 		p.Failed = fmt.Sprintf("its error is %.2g of the largest element, expected at most %.2g", p.Error, k.allowed)
 	}
 	return p, nil
 }
 
-// values are n of the numbers between -1 and 1, which begin anew after pattern.
+// values are n numbers between -1 and 1, which repeat after pattern values.
 func values(n int, seed uint32) []float32 {
 	x := make([]float32, n)
 	state := seed

@@ -4,20 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// Bytes of one copy, and how often it is timed: a few tenths of a second in all on a GPU of 2018.
+// Bytes of a copy, and how often it is measured: a few tenths of a second in all on a GPU of 2018.
 const (
 	hostBytes, hostCopies     = 256 << 20, 6
 	deviceBytes, deviceCopies = 1 << 30, 10
 	emulatedBytes             = 64 << 10
 )
 
-// bench is the context on the thread of the goroutine.
+// bench has the context on the thread of the goroutine.
 type bench struct {
 	driver.Driver
 	stream driver.Stream
@@ -43,13 +44,13 @@ func (b *bench) open(index int) error {
 }
 
 func (b *bench) close() (err error) {
-	for i := len(b.free) - 1; i >= 0; i-- {
-		err = cmp.Or(err, b.free[i]())
+	for _, free := range slices.Backward(b.free) {
+		err = cmp.Or(err, free())
 	}
 	return err
 }
 
-// copies measures copies between host and device and within the device. It looks at free memory before.
+// copies measures copies between host and device and within the device. Before, it notes the free memory.
 func (rep *Report) copies(r Request) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -96,7 +97,7 @@ func (b *bench) rates(host, device int) (all []Rate, err error) {
 	}
 	b.free = append(b.free, func() error { return b.FreeHost(pinned) })
 	pages := make([]byte, host)
-	for i := range pages { // memory of a process is there when it is first written
+	for i := range pages { // the first write allocates memory
 		pages[i] = byte(i)
 	}
 	copy(unsafe.Slice((*byte)(pinned), host), pages)
@@ -130,7 +131,7 @@ func (b *bench) rates(host, device int) (all []Rate, err error) {
 	return all, nil
 }
 
-// time returns the seconds of one call of f, whose work is done when the stream is empty. A first one is not counted.
+// time returns the seconds of a call of f, until its stream is done. The first call is not measured.
 func (b *bench) time(times int, f func() error) (float64, error) {
 	if err := cmp.Or(f(), b.Synchronize(b.stream)); err != nil {
 		return 0, err
