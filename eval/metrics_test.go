@@ -194,18 +194,13 @@ func (d diagonal) Tile(dst []float64, i0, i1, c0, c1 int) {
 	}
 }
 
-func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
+// A fold is measured as its part of the matrix would be.
+func TestFoldsAreParts(t *testing.T) {
 	const n, k, dim, folds = 35, 3, 19, 5
 	rng := rand.New(rand.NewPCG(21, 22))
 	e := try.Get(newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim))(t)
-	d, _ := newDense[float64](n, n*k)
-	e.Tile(d.Data, 0, n, 0, n*k)
 	a := try.Get(evaluateFolds(nil, e, each(e, k), folds, n/folds))(t)
-	b, err := evaluateFolds(nil, d, each(d, k), folds, n/folds)
-	if err != nil || a.Metrics != b.Metrics {
-		t.Errorf("embeddings %+v, matrix %+v, %v", a.Metrics, b.Metrics, err)
-	}
-	for f := range folds { // a fold is the same as the matrix cut out
+	for f := range folds {
 		cut := make([]float64, n/folds*n/folds*k)
 		e.Tile(cut, f*n/folds, (f+1)*n/folds, f*n/folds*k, (f+1)*n/folds*k)
 		m, err := Measure(nil, &Dense[float64]{n / folds, n / folds * k, cut}, data.EqualGroups(n/folds, k))

@@ -93,28 +93,6 @@ func randomRelevance(rng *rand.Rand, queries, candidates int) (r Relevance) {
 	return r
 }
 
-// The k captions of every image as judgements give the recalls of Ranks.
-func TestOwnCaptionsAsJudgements(t *testing.T) {
-	const n, k = 300, 5
-	rng := rand.New(rand.NewPCG(13, 14))
-	e := try.Get(newEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6))(t)
-	var j Judgements
-	for i := range int32(n) {
-		j.I2T.add(i, []int32{i * k, i*k + 1, i*k + 2, i*k + 3, i*k + 4}, 0)
-		for c := i * k; c < (i+1)*k; c++ {
-			j.T2I.add(c, []int32{i}, 0)
-		}
-	}
-	got, _, err := Judge(nil, e, &j)
-	try.Do(t, err)
-	want := try.Get(Measure(nil, e, each(e, k)))(t)
-	recalls := want.Values()
-	golden.Close(t, "recalls", []float64{got.I2T.R1, got.I2T.R5, got.I2T.R10, got.T2I.R1, got.T2I.R5, got.T2I.R10},
-		recalls[:], golden.FP64)
-	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1},
-		golden.FP64)
-}
-
 func TestBadRelevance(t *testing.T) {
 	d := &Dense[float64]{2, 3, make([]float64, 6)}
 	good := Relevance{[]int32{0}, []int32{0, 1}, []int32{1}, nil}

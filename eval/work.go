@@ -81,10 +81,11 @@ func header(key [32]byte, t tiling) []byte {
 // read passes all good records to put, and truncates the file after them.
 func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error {
 	got := make([]byte, len(head))
-	switch _, err := io.ReadFull(w.f, got); {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		err == nil && !bytes.Equal(got, head) && // a power failure may leave zeros from some byte on
-			bytes.HasPrefix(head, bytes.TrimRight(got, "\x00")):
+	switch whole, err := w.fill(got); {
+	case err != nil:
+		return err
+	case !whole, !bytes.Equal(got, head) && // a power failure may leave zeros from some byte on
+		bytes.HasPrefix(head, bytes.TrimRight(got, "\x00")):
 		if err := w.f.Truncate(0); err != nil {
 			return err
 		}
@@ -92,8 +93,6 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 		if err == nil {
 			_, err = w.f.Seek(int64(len(head)), io.SeekStart)
 		}
-		return err
-	case err != nil:
 		return err
 	case bytes.HasPrefix(got, []byte(workMagicFirst)):
 		return errors.New("tiles of an earlier version, whose checksums do not cover everything; remove the file to " +
@@ -125,34 +124,34 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 
 // record reads a record. n is its size in bytes, or 0 if the record is incomplete, corrupted or repeated.
 func (w *workFile) record(scores []float32) (n int64, tile int, err error) {
-	broken := func(err error) (int64, int, error) {
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, 0, nil
-		}
-		return 0, 0, err
-	}
 	var head [8]byte
-	if _, err := io.ReadFull(w.f, head[:]); err != nil {
-		return broken(err)
+	if whole, err := w.fill(head[:]); !whole {
+		return 0, 0, err
 	}
 	number := binary.LittleEndian.Uint32(head[4:])
 	if int64(number) >= int64(w.tiling.count()) || w.done[int(number)] {
-		return broken(nil)
+		return 0, 0, nil
 	}
 	i0, i1, c0, c1 := w.tiling.tile(int(number))
 	size := (i1 - i0) * (c1 - c0)
 	w.buf = append(w.buf[:0], head[4:]...)
 	w.buf = append(w.buf, make([]byte, 4*size)...)
-	if _, err := io.ReadFull(w.f, w.buf[4:]); err != nil {
-		return broken(err)
-	}
-	if crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[:]) {
-		return broken(nil)
+	whole, err := w.fill(w.buf[4:])
+	if !whole || crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[:]) {
+		return 0, 0, err
 	}
 	for i := range size {
 		scores[i] = math.Float32frombits(binary.LittleEndian.Uint32(w.buf[4+4*i:]))
 	}
 	return int64(4 + len(w.buf)), int(number), nil
+}
+
+// fill reads len(b) bytes; whole is false if the file ends before.
+func (w *workFile) fill(b []byte) (whole bool, err error) {
+	if _, err = io.ReadFull(w.f, b); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // add appends a tile in one write.

@@ -23,14 +23,9 @@ type evaluator struct {
 	fixed      []*graph.Node // values through which nothing flows back (graph.Graph.OnStopGradient)
 }
 
-// newEvaluator feeds what the memory of a new run draws.
-func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32) *evaluator {
-	t.Helper()
-	return evaluatorWith(t, o, n, warmUp, images, nil)
-}
-
-// evaluatorWith is newEvaluator with the values through which nothing flows back held constant; nil computes them.
-func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32, held [][]float64) *evaluator {
+// newEvaluator feeds what the memory of a new run draws. It holds the values through which nothing flows back at given
+// ones, if there are any.
+func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32, held ...[]float64) *evaluator {
 	t.Helper()
 	e := evaluatorOf(t, o, n, warmUp, images, held)
 	if m := o.Memory(); m != nil {
@@ -200,7 +195,7 @@ func TestGradientsByFiniteDifferences(t *testing.T) {
 			for _, x := range e.fixed {
 				held = append(held, e.p.Doubles(x))
 			}
-			e = evaluatorWith(t, o, n, warmUp, images, held)
+			e = newEvaluator(t, o, n, warmUp, images, held...)
 		}
 		size := 0.0
 		for _, v := range gradient {
