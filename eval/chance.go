@@ -2,9 +2,9 @@ package eval
 
 import "vsetrain/data"
 
-// Chance returns the expected recalls of random scores on a split, in percent. The K best of M captions hold one of the k
-// captions of an image with probability 1 - C(M-k, K) / C(M, K). The K best of N images hold the image of a caption with
-// probability K / N. MedR and MeanR stay 0.
+// Chance returns the expected recalls of random scores on a split, in percent. The K best of M captions hold one of the
+// k captions of an image with probability 1 - C(M-k, K) / C(M, K). The K best of N images hold the image of a caption
+// with probability K / N. MedR and MeanR stay 0.
 func Chance(own data.Groups) (m Metrics) {
 	n, all := own.Images(), own.Items()
 	recall := func(first int) (i2t, t2i float64) {

@@ -107,9 +107,9 @@ type Comparison struct {
 var compared = []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "m_recall"}
 
 // Compare compares two systems. Each system is one model (or ensemble), or several models, such as one for each seed,
-// whose recalls are averaged. Images are the units of resampling: an image is drawn together with its captions, for both
-// systems at once. The candidates are always the whole split. A resample is divided by its own number of captions, which
-// varies if images have different numbers of captions. Intervals lie between percentiles of bootstrap samples
+// whose recalls are averaged. Images are the units of resampling: an image is drawn together with its captions, for
+// both systems at once. The candidates are always the whole split. A resample is divided by its own number of captions,
+// which varies if images have different numbers of captions. Intervals lie between percentiles of bootstrap samples
 // (stats.Units.Bootstrap), and p-values come from swapping the systems image by image (stats.Units.SignFlips). pool may
 // be nil.
 func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) {

@@ -27,9 +27,9 @@ var judgedMeasures = []string{"map_at_r", "r_precision", "r1"}
 const judgedUnit = 1 << 20
 
 // CompareJudged compares two systems by the outcomes of the same judged queries. As in Compare, images are the units of
-// resampling: an image and its judged captions are drawn together. A resample of a direction is divided by its number of
-// queries, which varies if images have different numbers of judged captions. A direction without queries is left out.
-// pool may be nil.
+// resampling: an image and its judged captions are drawn together. A resample of a direction is divided by its number
+// of queries, which varies if images have different numbers of judged captions. A direction without queries is left
+// out. pool may be nil.
 func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, own data.Groups, o CompareOptions) (JudgedComparison, error) {
 	out := JudgedComparison{Name: a.Name, CompareOptions: o}
 	same := func(x, y JudgedOutcome) bool { return x.Query == y.Query }

@@ -37,8 +37,8 @@ type shardedRows struct {
 	last         []int32 // rows of the pieces that are not shared yet
 }
 
-// next adds the next n rows, which compute sets on the rank that computes them. It returns context.Canceled on all ranks
-// if the context of one has ended.
+// next adds the next n rows, which compute sets on the rank that computes them. It returns context.Canceled on all
+// ranks if the context of one has ended.
 func (p *shardedRows) next(ctx context.Context, n int, compute func(to []float32) error) error {
 	if p.v.ranks == 1 && ctx.Err() != nil {
 		return ctx.Err()

@@ -78,9 +78,10 @@ func (e *Embeddings) Tile(dst []float64, i0, i1, c0, c1 int) {
 	}
 }
 
-// pack copies rows x [n, dim] into panels [ceil(n/width), dim, width], padded with zeros. A component that is not finite
-// is an error that names its row.
-func pack[T float32 | float64](pool *par.Pool, what string, x []float32, dim, width int) (n int, panels []T, err error) {
+// pack copies rows x [n, dim] into panels [ceil(n/width), dim, width], padded with zeros. A component that is not
+// finite is an error that names its row.
+func pack[T float32 | float64](pool *par.Pool, what string, x []float32, dim, width int) (n int, panels []T,
+	err error) {
 	if dim <= 0 || len(x) == 0 || len(x)%dim != 0 {
 		return 0, nil, fmt.Errorf("%s embeddings: %d values are not one or more rows of %d", what, len(x), dim)
 	}
@@ -104,8 +105,8 @@ func pack[T float32 | float64](pool *par.Pool, what string, x []float32, dim, wi
 	}))
 	if row := int(first.Load()); row < n {
 		j := slices.IndexFunc(x[row*dim:], func(v float32) bool { return v-v != 0 })
-		return 0, nil, fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this "+
-			"row is all zeros", what, row, j, x[row*dim+j])
+		return 0, nil, fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of "+
+			"this row is all zeros", what, row, j, x[row*dim+j])
 	}
 	return n, panels, nil
 }

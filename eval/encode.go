@@ -21,8 +21,8 @@ type EncodeOptions struct {
 	Workers  int                   // goroutines that prefetch batches; 0 means 2
 	Progress func(done, total int) // images and captions embedded so far; may be nil
 	Boxes    *data.StoredBoxes     // for a network that reads boxes; nil takes the boxes of the images
-	// Work is a folder in which a network that scores pairs keeps the tiles that it has scored, so that a killed run can
-	// continue; "" keeps nothing.
+	// Work is a folder in which a network that scores pairs keeps the tiles that it has scored, so that a killed run
+	// can continue; "" keeps nothing.
 	Work        string
 	WorkSetting string                // how a user names another folder for Work, for messages; "" means --work
 	Pairs       func(done, total int) // pairs scored so far, for a network that scores pairs; may be nil
@@ -143,9 +143,9 @@ func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 	return lo
 }
 
-// Score embeds a split with a network in evaluation mode and returns its scores: float64 dot products of the embeddings,
-// or the output of the network's graph if its score is not a dot product. The ranks of a job divide the work. Only rank
-// 0 has the scores; the others return nil.
+// Score embeds a split with a network in evaluation mode and returns its scores: float64 dot products of the
+// embeddings, or the output of the network's graph if its score is not a dot product. The ranks of a job divide the
+// work. Only rank 0 has the scores; the others return nil.
 func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Tokenizer,
 	o EncodeOptions) (Scores, error) {
 	if r.Pairs != nil {

@@ -8,7 +8,7 @@ import (
 // Member is one model of an ensemble.
 type Member struct {
 	Name   string // for messages: the checkpoint or file
-	Data   string // identifies the scored split, such as a digest of its ids and captions; must be equal for all members
+	Data   string // identifies the scored split, such as a digest of its ids and captions; equal for all members
 	Scores Scores
 }
 

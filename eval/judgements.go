@@ -17,7 +17,8 @@ import (
 )
 
 // Judgements say which captions are right for an image and which images are right for a caption, beyond the captions
-// that were written for the image. The two directions have separate lists, because people judged what networks retrieved.
+// that were written for the image. The two directions have separate lists, because people judged what networks
+// retrieved.
 type Judgements struct {
 	Name     string // from the file names, such as eccv
 	I2T, T2I Relevance
@@ -78,13 +79,13 @@ func globQuote(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// absentLimit is the fraction of positives that may be absent from the split. Two of the 22,550 positives of ECCV Caption
-// are absent: they are sixth captions of images with five captions in the split.
+// absentLimit is the fraction of positives that may be absent from the split. Two of the 22,550 positives of ECCV
+// Caption are absent: they are sixth captions of images with five captions in the split.
 const absentLimit = 0.001
 
-// ReadJudgements reads one of the lists of files that FindJudgements returns. Every query must be in the split and have a
-// positive in the split; at most one positive in a thousand may be absent. A list of positives must not be empty or name
-// a positive twice. Ids are strings or numbers: "7" and 7 are the same id.
+// ReadJudgements reads one of the lists of files that FindJudgements returns. Every query must be in the split and have
+// a positive in the split; at most one positive in a thousand may be absent. A list of positives must not be empty or
+// name a positive twice. Ids are strings or numbers: "7" and 7 are the same id.
 func ReadJudgements(files []string, ids *IDs) (*Judgements, error) {
 	j := &Judgements{Name: judgementsName(files[0])}
 	both := []direction{
@@ -234,8 +235,8 @@ func firstTwice(list idList, positives []int32, known numbers) int {
 // idList is a list of ids, strings or whole numbers.
 type idList []string
 
-// UnmarshalJSON parses lists of numbers itself, because lists of plausible matches hold millions of them. It leaves lists
-// with strings to encoding/json.
+// UnmarshalJSON parses lists of numbers itself, because lists of plausible matches hold millions of them. It leaves
+// lists with strings to encoding/json.
 func (l *idList) UnmarshalJSON(b []byte) error {
 	inner, opened := bytes.CutPrefix(bytes.TrimSpace(b), []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))

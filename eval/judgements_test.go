@@ -61,8 +61,9 @@ func TestIDs(t *testing.T) {
 			`{"391895": ["COCO_val2014_000000391895.jpg#0", "7#1"]}`, `{"391895#1": [42]}`},
 		{"coco captions", "391895\n42\n7\n", cocoFolder(t, nil, numbers...), `{"391895": [770337, "41"]}`,
 			`{"771687": [42]}`},
-		{"coco captions and images", "a\nb\nc\n", cocoFolder(t, map[string]string{"original_caption_to_image.json": `{` +
-			`"770337":[1],"771687":[1],"38":[2],"39":[2],"40":["3"],"41":[3]}`}, numbers...),
+		{"coco captions and images", "a\nb\nc\n", cocoFolder(t, map[string]string{
+			"original_caption_to_image.json": `{"770337":[1],"771687":[1],"38":[2],"39":[2],"40":["3"],"41":[3]}`},
+			numbers...),
 			`{"1": [770337, 41]}`, `{"771687": [2]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

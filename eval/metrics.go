@@ -3,9 +3,6 @@ package eval
 import (
 	"math"
 	"slices"
-
-	"vsetrain/data"
-	"vsetrain/internal/compute/par"
 )
 
 // Recalls are the measures of one direction: percentages of queries whose rank is below 1, 5 and 10, and the
@@ -61,12 +58,6 @@ func NewMetrics(i2t, t2i []int) Metrics {
 	return m
 }
 
-// Measure ranks a whole score matrix and returns its measures, without a protocol name.
-func Measure(pool *par.Pool, s Scores, own data.Groups) (Metrics, error) {
-	r, err := evaluateFolds(pool, s, own, 1, own.Images())
-	return r.Metrics, err
-}
-
 func (r Recalls) sum() float64 { return r.R1 + r.R5 + r.R10 }
 
 // Mean returns the mean of R@1, R@5 and R@10.
@@ -88,7 +79,8 @@ func MeanSpread(values ...float64) (mean, spread float64) {
 //
 //	std = sqrt(sum (v - mean)^2 / (n - 1))
 //
-// which estimates the standard deviation over all seeds. std is NaN with fewer than two values, the mean without values.
+// which estimates the standard deviation over all seeds. std is NaN with fewer than two values, the mean without
+// values.
 func MeanStd(values ...float64) (mean, std float64) {
 	mean, sum := squares(values)
 	if len(values) < 2 {

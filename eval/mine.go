@@ -15,9 +15,10 @@ type MineOptions struct {
 	Rho float64
 }
 
-// Mine returns the hardest negatives: for every image the captions, and for every caption the images, that score highest
-// without belonging to it. own holds the image of each caption. The match of an image is the one of its captions that
-// scores highest. Scores are read block by block. The result does not depend on the pool, which may be nil.
+// Mine returns the hardest negatives: for every image the captions, and for every caption the images, that score
+// highest without belonging to it. own holds the image of each caption. The match of an image is the one of its
+// captions that scores highest. Scores are read block by block. The result does not depend on the pool, which may be
+// nil.
 func Mine(pool *par.Pool, s Scores, own []int32, o MineOptions) (images, captions []TopList) {
 	return mineIn(usualTiles(), pool, s, own, o)
 }

@@ -12,9 +12,9 @@ import (
 	"vsetrain/models"
 )
 
-// usualPairs is the size of the tiles of a PairScorer: what a CPU scores in one run, and the minimum that a GPU scores in
-// one run. Work files keep tiles of this size. All tiles but the last have the same shape, so a few graphs serve a split.
-// Captions are sorted by length, so the captions of a tile have similar lengths.
+// usualPairs is the size of the tiles of a PairScorer: what a CPU scores in one run, and the minimum that a GPU scores
+// in one run. Work files keep tiles of this size. All tiles but the last have the same shape, so a few graphs serve a
+// split. Captions are sorted by length, so the captions of a tile have similar lengths.
 func usualPairs() tileSize { return tileSize{64, 64} }
 
 // EncodePairImages encodes every distinct image of a split with a PairScorer, in file order.
@@ -148,7 +148,8 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 	return d, nil
 }
 
-// settlePairs is ScorePairs in bf16 with o.First, and in fp32 with r for the pairs whose rank may differ (see settling).
+// settlePairs is ScorePairs in bf16 with o.First, and in fp32 with r for the pairs whose rank may differ (see
+// settling).
 func settlePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
 	own data.Groups, o EncodeOptions) (Scores, error) {
 	all := func() (Scores, error) { return ScorePairs(ctx, r, images, captions, order, o) }

@@ -42,13 +42,14 @@ func (p PairPlan) String() string {
 		device.FormatBytes(p.Reserve), device.FormatBytes(p.Free), device.FormatBytes(p.Total))
 }
 
-// pairFactors are the sides of tiles on a device with its own memory, as multiples of the tile of a CPU. With the largest
-// tile, about fifty kernels of a run have work for every multiprocessor of a large GPU; larger tiles would gain nothing.
+// pairFactors are the sides of tiles on a device with its own memory, as multiples of the tile of a CPU. With the
+// largest tile, about fifty kernels of a run have work for every multiprocessor of a large GPU; larger tiles would gain
+// nothing.
 var pairFactors = []int{4, 2, 1}
 
 const (
-	// pairReserve is the memory in bytes that kernels need besides the values of a run: two workspaces of at most 640 MB,
-	// and tables.
+	// pairReserve is the memory in bytes that kernels need besides the values of a run: two workspaces of at most 640
+	// MB, and tables.
 	pairReserve = 1536 << 20
 	// pairValues bounds the bytes of the values of a run, so that kernels can index them in 32 bits.
 	pairValues = 4 << 31

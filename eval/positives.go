@@ -122,8 +122,8 @@ func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, JudgedOutcom
 
 // positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
 //
-// It sorts only the positives of each query. Every candidate is placed among them by binary search and counted. So a split
-// takes one pass over the tiles of S, and memory for the positives only.
+// It sorts only the positives of each query. Every candidate is placed among them by binary search and counted. So a
+// split takes one pass over the tiles of S, and memory for the positives only.
 func positions(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	n, m := s.Dims()
 	rows, err := newPlacements(pool, i2t, n, m, s.At)
@@ -176,8 +176,8 @@ type placements struct {
 	at     []int32 // [items] the judged query of an item, -1 if it was not judged
 	scores []float64
 	items  []int32
-	// [positives + queries], for query q from First[q] + q on: entry b counts the candidates that rank above exactly the
-	// b lowest positives
+	// [positives + queries], for query q from First[q] + q on: entry b counts the candidates that rank above exactly
+	// the b lowest positives
 	above []int32
 }
 

@@ -47,8 +47,8 @@ func ParseProtocol(name string) (Protocol, error) {
 	return "", fmt.Errorf("unknown protocol %q: expected auto, 1k, 5k, 5x1k or whole", name)
 }
 
-// Evaluate ranks the scores of a split; own holds the captions of each image. It returns one result, but two for Auto on
-// COCO's testall: 5k, then 5x1k. Report the first result if only one is wanted. pool may be nil.
+// Evaluate ranks the scores of a split; own holds the captions of each image. It returns one result, but two for Auto
+// on COCO's testall: 5k, then 5x1k. Report the first result if only one is wanted. pool may be nil.
 func Evaluate(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) ([]Result, error) {
 	protocol, err := ParseProtocol(string(protocol))
 	if err != nil {
@@ -74,8 +74,14 @@ func Evaluate(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) ([]R
 	return results, nil
 }
 
-// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each fold separately. It returns the
-// mean of every measure and the measures of each fold. Images after the last fold are left out.
+// Measure ranks a whole score matrix and returns its measures, without a protocol name.
+func Measure(pool *par.Pool, s Scores, own data.Groups) (Metrics, error) {
+	r, err := evaluateFolds(pool, s, own, 1, own.Images())
+	return r.Metrics, err
+}
+
+// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each fold separately. It returns
+// the mean of every measure and the measures of each fold. Images after the last fold are left out.
 func evaluateFolds(pool *par.Pool, s Scores, own data.Groups, folds, imagesPerFold int) (out Result, err error) {
 	if err := fit(s, own); err != nil {
 		return out, err

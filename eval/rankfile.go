@@ -22,8 +22,8 @@ type Ranking struct {
 }
 
 // Rank ranks every query of the part of a split that a protocol measures. With FiveFolds, the candidates of a query are
-// the items of its fold. Auto means the first protocol that Evaluate reports. All numbers are numbers in the whole split.
-// pool may be nil.
+// the items of its fold. Auto means the first protocol that Evaluate reports. All numbers are numbers in the whole
+// split. pool may be nil.
 func Rank(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) (Ranking, error) {
 	return rankIn(usualTiles(), pool, s, own, protocol)
 }

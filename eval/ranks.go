@@ -15,14 +15,14 @@ import (
 //	i2t[i] = min over the captions of image i of their position in row i        (N values)
 //	t2i[c] = position of the image of caption c in column c                     (M values)
 //
-// Positions are in descending order of score; among equal scores the larger index comes first. Nothing is sorted: a rank
-// is the number of candidates above,
+// Positions are in descending order of score; among equal scores the larger index comes first. Nothing is sorted: a
+// rank is the number of candidates above,
 //
 //	position of o = #{j > o: S_j >= S_o} + #{j < o: S_j > S_o}
 //
-// and the best own caption is the one with the highest score, on ties the last of them. own has N images and M captions;
-// every image has at least one caption. A NaN score is an error that names its image and caption. Results do not depend
-// on the pool, which may be nil.
+// and the best own caption is the one with the highest score, on ties the last of them. own has N images and M
+// captions; every image has at least one caption. A NaN score is an error that names its image and caption. Results do
+// not depend on the pool, which may be nil.
 func Ranks(pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, err error) {
 	i2t, t2i, _, err = ranksAndTies(usualTiles(), pool, s, own)
 	return i2t, t2i, err

@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Ratings are people's judgements of how well captions describe images, in the format of Flickr8K's two files: a line for
-// each pair, with fields separated by tabs.
+// Ratings are people's judgements of how well captions describe images, in the format of Flickr8K's two files: a line
+// for each pair, with fields separated by tabs.
 //
 //	ExpertAnnotations.txt       image, caption, three ratings from 1 (unrelated) to 4 (describes it without errors)
 //	CrowdFlowerAnnotations.txt  image, caption, share of people who say it describes the image, number who say yes,
@@ -73,8 +73,8 @@ func ReadRatings(path string, ids *IDs) (*Ratings, error) {
 		if n == 1 {
 			crowd = isCrowd
 		} else if crowd != isCrowd {
-			return fail("numbers %s %s %s are of another kind than the numbers of line 1; expected either three ratings "+
-				"or share, yes and no in the whole file", fields[2], fields[3], fields[4])
+			return fail("numbers %s %s %s are of another kind than the numbers of line 1; expected either three "+
+				"ratings or share, yes and no in the whole file", fields[2], fields[3], fields[4])
 		}
 		i, ok := ids.images.of(fields[0])
 		if !ok {
@@ -117,8 +117,8 @@ func ratingValues(fields []string) (values []float64, crowd bool, err error) {
 	}
 	const rounding = 1e-6 // of shares in the file
 	if people := v[1] + v[2]; people < 1 || v[0] < v[1]/people-rounding || v[0] > v[1]/people+rounding {
-		return nil, false, fmt.Errorf("numbers %s; expected three ratings from 1 to 4, or a share and the counts of yes "+
-			"and no that give it", strings.Join(fields, " "))
+		return nil, false, fmt.Errorf("numbers %s; expected three ratings from 1 to 4, or a share and the counts of "+
+			"yes and no that give it", strings.Join(fields, " "))
 	}
 	return v[:1], true, nil
 }

@@ -14,8 +14,8 @@ import (
 // saveRows is the number of rows of S that are computed and written at a time.
 const saveRows = 64
 
-// SaveScores writes S as a float32 array [images, captions] in NumPy's format, 64 rows at a time. The file appears under
-// its name only when it is complete. pool may be nil.
+// SaveScores writes S as a float32 array [images, captions] in NumPy's format, 64 rows at a time. The file appears
+// under its name only when it is complete. pool may be nil.
 func SaveScores(pool *par.Pool, path string, s Scores) error {
 	n, m := s.Dims()
 	w, err := npy.Create(path, npy.F32, []int{n, m})
@@ -41,8 +41,8 @@ func SaveScores(pool *par.Pool, path string, s Scores) error {
 	return nil
 }
 
-// LoadScores reads a score matrix of floats [images, captions] into memory, in NumPy's format as written by SaveScores or
-// numpy.save. Such a matrix can be a member of an ensemble without its model.
+// LoadScores reads a score matrix of floats [images, captions] into memory, in NumPy's format as written by SaveScores
+// or numpy.save. Such a matrix can be a member of an ensemble without its model.
 func LoadScores(path string) (Scores, error) {
 	f, err := npy.OpenUnmapped(path) // so that 500 MB of MS-COCO's 5,000 x 25,000 scores are in memory only once
 	if err != nil {

@@ -35,8 +35,8 @@ type heldTile struct {
 	finish func() error
 }
 
-// heldTiles is the number of tiles that each rank scores before all ranks exchange them: enough to even out the times of
-// the ranks, and few enough for an interrupted scoring to end soon.
+// heldTiles is the number of tiles that each rank scores before all ranks exchange them: enough to even out the times
+// of the ranks, and few enough for an interrupted scoring to end soon.
 const heldTiles = 8
 
 // agree tells all ranks which tiles the work file had.
@@ -243,8 +243,8 @@ func (s *pairScoring) makeResident(b0, b1, c0, c1 int) error {
 	return err
 }
 
-// giveBack frees the resident encoded values, so that they are streamed with every tile from then on. It returns false if
-// nothing was resident.
+// giveBack frees the resident encoded values, so that they are streamed with every tile from then on. It returns false
+// if nothing was resident.
 func (s *pairScoring) giveBack() bool {
 	if s.plan.BlockImages == 0 || s.plan.Total == 0 {
 		return false

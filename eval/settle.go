@@ -12,13 +12,14 @@ import (
 // Settling finds the ranks of fp32 with most pairs scored in bf16 only. A rank counts the candidates above a match. So
 // the ranks of image i depend only on how its captions compare with its best own caption, and the rank of caption c on
 // how the images compare with its own image. The matches are scored in fp32. For any other pair, the bf16 score decides
-// if it is further from both matches than a bound; otherwise the pair is scored in fp32. Ranks, recalls and ties are then
-// the same as in fp32, in folds too. The order of pairs that are not matches may differ.
+// if it is further from both matches than a bound; otherwise the pair is scored in fp32. Ranks, recalls and ties are
+// then the same as in fp32, in folds too. The order of pairs that are not matches may differ.
 //
 // The bound is measured, not proven: settleSlack times the largest difference between the two scores of a pair, among
-// all pairs that were scored in both precisions (the matches, sample tiles from the whole split, and pairs near a match).
-// It grows until every pair within the bound has its fp32 score. All pairs are scored in fp32 if the sample shows that
-// settling saves nothing: too many pairs are near a match, as at the start of a training, or bf16 is not much faster.
+// all pairs that were scored in both precisions (the matches, sample tiles from the whole split, and pairs near a
+// match). It grows until every pair within the bound has its fp32 score. All pairs are scored in fp32 if the sample
+// shows that settling saves nothing: too many pairs are near a match, as at the start of a training, or bf16 is not
+// much faster.
 const (
 	settleSlack  = 8
 	settleTiles  = 4       // sample tiles
@@ -132,8 +133,8 @@ func (s *settling) run(ctx context.Context) (bool, error) {
 	}
 }
 
-// sample scores tiles of side images from the whole split, and one caption of each, in both precisions. It returns false
-// if settling would save nothing, or if the score of a pair depends on the pairs that are scored with it.
+// sample scores tiles of side images from the whole split, and one caption of each, in both precisions. It returns
+// false if settling would save nothing, or if the score of a pair depends on the pairs that are scored with it.
 func (s *settling) sample(ctx context.Context, side int, first func(dst []float32, images, captions []int32) error) (
 	bool, error) {
 	n, near := s.own.Images(), 0

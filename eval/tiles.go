@@ -9,9 +9,9 @@ import (
 )
 
 // pairTiles scores tiles of pairs in parts that fit in device memory: if a part does not fit, the longer side of all
-// further parts is halved. A score does not depend on the parts, except for rounding: a GPU's matrix product library may
-// choose another algorithm for another size. On a device that copies results while it computes, the next part starts
-// before the scores of earlier parts have arrived.
+// further parts is halved. A score does not depend on the parts, except for rounding: a GPU's matrix product library
+// may choose another algorithm for another size. On a device that copies results while it computes, the next part
+// starts before the scores of earlier parts have arrived.
 type pairTiles struct {
 	r                *models.PairRunner
 	images, captions *models.EncodedSet

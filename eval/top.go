@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// TopList holds the candidates of a query with the highest scores, highest first. Of equal scores the larger number comes
-// first, as in Ranks.
+// TopList holds the candidates of a query with the highest scores, highest first. Of equal scores the larger number
+// comes first, as in Ranks.
 type TopList struct {
 	Items  []int32
 	Scores []float64

@@ -26,10 +26,10 @@ import (
 //	CRC-32 of the rest of the record, number of the tile (uint32 each), scores (float32, row-major, captions in the
 //	order of the encoding)
 //
-// all little endian. The key is a digest of everything that the scores depend on: the weights and the encoded images and
-// captions, which also depend on the precision. The name of the file ends with the key, so a file is found again if and
-// only if its tiles would be the same. The file is truncated at the first record that is incomplete, as after a kill,
-// corrupted, or repeats a tile; the tiles from there on are scored again.
+// all little endian. The key is a digest of everything that the scores depend on: the weights and the encoded images
+// and captions, which also depend on the precision. The name of the file ends with the key, so a file is found again if
+// and only if its tiles would be the same. The file is truncated at the first record that is incomplete, as after a
+// kill, corrupted, or repeats a tile; the tiles from there on are scored again.
 type workFile struct {
 	f      disk.File
 	lock   io.Closer // against a second program, which would overwrite the tiles
@@ -43,8 +43,8 @@ const (
 	workMagicFirst = "VSETILE1" // of files whose checksums do not cover the numbers of the tiles
 )
 
-// openWork opens or creates the work file of a key in a folder, and passes its tiles to put. setting is how a user names
-// another folder.
+// openWork opens or creates the work file of a key in a folder, and passes its tiles to put. setting is how a user
+// names another folder.
 func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile,
 	error) {
 	if err := atomicfile.MkdirAll(dir); err != nil {

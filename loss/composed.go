@@ -9,8 +9,8 @@ import (
 )
 
 // fromCosts makes a loss from the costs of the anchors, which are written in operations of the graph, so that Gorgonia
-// differentiates them. rows [N] holds the cost of image i, columns [N] the cost of caption j; the loss is the sum of all.
-// The hard negatives are the hard negatives of LMH with this margin, for the diagnosis of a training.
+// differentiates them. rows [N] holds the cost of image i, columns [N] the cost of caption j; the loss is the sum of
+// all. The hard negatives are the hard negatives of LMH with this margin, for the diagnosis of a training.
 func fromCosts(g *graph.Graph, name string, margin float64, scores, rows, columns *graph.Node) *graph.Node {
 	n := graph.Dim(scores, 0)
 	const argRows, argColumns = 1, 2 // besides argScores

@@ -77,8 +77,8 @@ func infoNCE(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool) *
 	return fromCosts(g, "infonce", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }
 
-// crossEntropy returns the cross entropy of the anchors in the rows of scores: [N]. Without targets, the targets are the
-// matches.
+// crossEntropy returns the cross entropy of the anchors in the rows of scores: [N]. Without targets, the targets are
+// the matches.
 func crossEntropy(o Options, g *graph.Graph, scores, targets *graph.Node) *graph.Node {
 	own, rows := infoNCEConstants.of(&o), graph.AlongRows(graph.Dim(scores, 0))
 	factor := 1 / own.Temperature

@@ -1,5 +1,5 @@
-// Package loss holds the retrieval losses over the scores of a mini-batch, one per file: LMH, LSEH, InfoNCE, … A loss is
-// a function from a score node and a Context to a scalar node; it does not see the network.
+// Package loss holds the retrieval losses over the scores of a mini-batch, one per file: LMH, LSEH, InfoNCE, … A loss
+// is a function from a score node and a Context to a scalar node; it does not see the network.
 //
 // Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
 // columns images. Hinges are summed over the batch, LUWM and InfoNCE are means, as in the references (loss.py:

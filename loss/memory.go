@@ -12,8 +12,8 @@ import (
 type Memory interface {
 	// Feed sets the inputs of a step on a batch. It does not change the memory.
 	Feed(s *graph.Instance, b *Batch) error
-	// Take stores the values of Context.Remember after a step on a batch, concatenated. There are none if the form of the
-	// loss remembers nothing.
+	// Take stores the values of Context.Remember after a step on a batch, concatenated. There are none if the form of
+	// the loss remembers nothing.
 	Take(b *Batch, values []float64)
 	// State returns the numbers that a resumed run needs, by name; it may be nil. Restoring a run replaces them.
 	State() map[string]*[]float64

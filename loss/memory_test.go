@@ -20,8 +20,8 @@ type remembering struct {
 	draws   map[string][]float64 // in place of what the memory draws
 }
 
-// step feeds the memory, runs the loss, and lets the memory take what it computed. It returns the values that the memory
-// took, the loss and the gradient.
+// step feeds the memory, runs the loss, and lets the memory take what it computed. It returns the values that the
+// memory took, the loss and the gradient.
 func (r *remembering) step(b *Batch, scores [][]float64, images []int32) (values []float64, loss float64,
 	gradient []float64) {
 	r.t.Helper()

@@ -129,8 +129,8 @@ type traits struct {
 	noWarmUp  bool                  // it has no form for warm-up epochs
 	sum       bool                  // it is a sum already: its form for warm-up epochs is the loss itself
 	plateau   bool                  // it is 2 x pairs x margin if all scores are equal, and rarely otherwise
-	// hinges returns the margin from which every hinge is active, for scores that differ by at most span; nil if the loss
-	// has no hinges.
+	// hinges returns the margin from which every hinge is active, for scores that differ by at most span; nil if the
+	// loss has no hinges.
 	hinges func(span float64) float64
 	doubts func(o *Options, span float64, pairs int) []*options.Error // about its own constants (Options.Doubts)
 	// reference adds the settings under the names of the references' options.
@@ -233,8 +233,8 @@ func (o *Options) Mean() bool { return registry[o.Name].mean }
 // HasMargins reports whether each negative pair has its own margin, from semantic vectors.
 func (o *Options) HasMargins() bool { return o.Name == LSEH }
 
-// MarginTitles returns the titles of a loss that HasMargins, one for each kind of semantic vectors, the usual kind first;
-// nil for other losses.
+// MarginTitles returns the titles of a loss that HasMargins, one for each kind of semantic vectors, the usual kind
+// first; nil for other losses.
 func (o *Options) MarginTitles() []string {
 	if !o.HasMargins() {
 		return nil

@@ -25,8 +25,8 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-// wordByte maps a byte of a caption to a byte of a word: letters to lower case, # to itself, everything else to 0. Bytes
-// of characters outside ASCII separate words, like other characters that are not letters.
+// wordByte maps a byte of a caption to a byte of a word: letters to lower case, # to itself, everything else to 0.
+// Bytes of characters outside ASCII separate words, like other characters that are not letters.
 func wordByte(c byte) byte {
 	switch {
 	case 'a' <= c && c <= 'z', c == '#':

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// The references write semantic vectors as text: a line of comma-separated decimal numbers for each caption. The file for
-// COCO has several gigabytes, so it is parsed while it is read, with blocks of lines in parallel.
+// The references write semantic vectors as text: a line of comma-separated decimal numbers for each caption. The file
+// for COCO has several gigabytes, so it is parsed while it is read, with blocks of lines in parallel.
 
 // textBlock is the number of bytes that one task parses; a line may be longer.
 const textBlock = 1 << 20

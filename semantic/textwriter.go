@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// textWriter writes rows in the format of the references: a line of comma-separated numbers for each caption. The numbers
-// are the shortest decimals that parse to the same float32.
+// textWriter writes rows in the format of the references: a line of comma-separated numbers for each caption. The
+// numbers are the shortest decimals that parse to the same float32.
 type textWriter struct {
 	f         *atomicfile.File
 	out       *bufio.Writer

@@ -84,8 +84,8 @@ func (t *tfidf) weigh(task int) {
 	}
 }
 
-// lexer turns captions into lists of term numbers. Each worker numbers terms in the order in which it finds them. At the
-// end these numbers become indices into the sorted vocabulary, so the result does not depend on scheduling.
+// lexer turns captions into lists of term numbers. Each worker numbers terms in the order in which it finds them. At
+// the end these numbers become indices into the sorted vocabulary, so the result does not depend on scheduling.
 type lexer struct {
 	lines   []string
 	workers []lexerWorker

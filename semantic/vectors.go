@@ -69,9 +69,9 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 	return &decomposition{t, svd}, nil
 }
 
-// outside is the norm below which a row of B counts as orthogonal to the subspace; the row of A has norm 1. What remains
-// is rounding error and the tolerance of the subspace, a meaningless direction. LSEH would amplify it, because it divides
-// by the largest inner product of each row. Such captions get the zero vector, like captions without terms.
+// outside is the norm below which a row of B counts as orthogonal to the subspace; the row of A has norm 1. What
+// remains is rounding error and the tolerance of the subspace, a meaningless direction. LSEH would amplify it, because
+// it divides by the largest inner product of each row. Such captions get the zero vector, like captions without terms.
 const outside = 1e-6
 
 // project writes rows [lo, hi) of B to dst and returns the number of zero rows.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Mixture is a mixture of two normal distributions that was fitted to the losses of pairs. The losses of right pairs are
-// smaller.
+// Mixture is a mixture of two normal distributions that was fitted to the losses of pairs. The losses of right pairs
+// are smaller.
 type Mixture struct {
 	Weights, Means, Variances [2]float64 // of the losses mapped to [0, 1]
 	Rounds                    int        // of expectation and maximisation
@@ -15,15 +15,16 @@ type Mixture struct {
 	Clean                     []bool // whether the probability is above the threshold
 }
 
-// FitMixture splits losses, one for each pair, into small and large losses by a mixture of two normal distributions. NCR
-// finds wrong pairs this way (XLearning-SCU/2021-NeurIPS-NCR, NCR/co_train.py: eval_train, split_prob), with sklearn's
-// GaussianMixture, max_iter 10, tol 1e-2 and reg_covar 5e-4. Instead of sklearn's random start, FitMixture starts with
-// the split of the sorted losses into two groups with the least sum of squares. The threshold is 0.5; if all
-// probabilities are above 0.5, it is the (n/100)th smallest probability, from 0. Equal losses are all clean.
+// FitMixture splits losses, one for each pair, into small and large losses by a mixture of two normal distributions.
+// NCR finds wrong pairs this way (XLearning-SCU/2021-NeurIPS-NCR, NCR/co_train.py: eval_train, split_prob), with
+// sklearn's GaussianMixture, max_iter 10, tol 1e-2 and reg_covar 5e-4. Instead of sklearn's random start, FitMixture
+// starts with the split of the sorted losses into two groups with the least sum of squares. The threshold is 0.5; if
+// all probabilities are above 0.5, it is the (n/100)th smallest probability, from 0. Equal losses are all clean.
 func FitMixture(losses []float64) *Mixture {
 	n := len(losses)
 	if n == 0 || slices.Min(losses) == slices.Max(losses) {
-		return &Mixture{Probability: slices.Repeat([]float64{1}, n), Threshold: 0.5, Clean: slices.Repeat([]bool{true}, n)}
+		return &Mixture{Threshold: 0.5, Probability: slices.Repeat([]float64{1}, n),
+			Clean: slices.Repeat([]bool{true}, n)}
 	}
 	m := &Mixture{Probability: make([]float64, n), Threshold: 0.5, Clean: make([]bool, n)}
 	x := make([]float64, n)

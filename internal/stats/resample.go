@@ -43,8 +43,9 @@ func (u Units) Sums() []int64 {
 const grain = 64
 
 // Bootstrap draws resamples: as many units as there are, with replacement. It returns the column sums of the resamples
-// [resamples, Width]. Draw j of resample r only depends on (seed, r, j), so results do not depend on the pool, which may
-// be nil. A draw is a random 32-bit word scaled to the n units: their probabilities differ from 1/n by less than 2^-32.
+// [resamples, Width]. Draw j of resample r only depends on (seed, r, j), so results do not depend on the pool, which
+// may be nil. A draw is a random 32-bit word scaled to the n units: their probabilities differ from 1/n by less than
+// 2^-32.
 //
 // Source: B. Efron, R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 6 and 13.
 func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, error) {
@@ -75,8 +76,8 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 //	p = (1 + #{r: |T_r| >= |T|}) / (1 + resamples)
 //
 // where T is the sum of a column, and T_r the sum of resample r, in which every unit flips the sign of all its columns
-// with probability 1/2. This is the paired permutation test. It is exact for any distribution, and never returns 0. Draws
-// only depend on (seed, r, unit).
+// with probability 1/2. This is the paired permutation test. It is exact for any distribution, and never returns 0.
+// Draws only depend on (seed, r, unit).
 //
 // Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson, G. K. Smyth, Permutation p-values
 // should never be zero (2010).
@@ -131,8 +132,8 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values. It sorts
-// the values.
+// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values. It
+// sorts the values.
 func Percentile(values []float64, level float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-level)/2), quantile(values, (1+level)/2)}

@@ -78,9 +78,9 @@ func (t TTest) Equivalence(margin float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.DF}.CDF((math.Abs(t.Difference) - margin) / t.SE)
 }
 
-// Holm corrects the p-values of several tests, so that the probability of any false positive is at most the significance
-// level: the i-th smallest of n p-values, from 0, is multiplied by n - i; the result is at least the one before it, and
-// at most 1.
+// Holm corrects the p-values of several tests, so that the probability of any false positive is at most the
+// significance level: the i-th smallest of n p-values, from 0, is multiplied by n - i; the result is at least the one
+// before it, and at most 1.
 //
 // Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian J. of Statistics 6 (1979).
 func Holm(p []float64) []float64 {

@@ -11,8 +11,8 @@ type Axis struct {
 	Log              bool
 }
 
-// Values returns an axis for values from lo to hi with a margin around them. With zero it begins at 0, unless values are
-// below 0.
+// Values returns an axis for values from lo to hi with a margin around them. With zero it begins at 0, unless values
+// are below 0.
 func Values(lo, hi float64, zero, log bool) Axis {
 	a := Axis{Lo: lo, Hi: hi, Log: log}
 	switch pad := 0.05 * (hi - lo); {
@@ -33,8 +33,8 @@ func Values(lo, hi float64, zero, log bool) Axis {
 	return a
 }
 
-// Positions returns the horizontal axis of curves over positions from lo to hi, such as epochs. It begins at 0, or at lo
-// if more than a sixth of the axis would be empty. A single position is in the middle.
+// Positions returns the horizontal axis of curves over positions from lo to hi, such as epochs. It begins at 0, or at
+// lo if more than a sixth of the axis would be empty. A single position is in the middle.
 func Positions(lo, hi float64) Axis {
 	switch pad := 0.03 * (hi - lo); {
 	case hi <= 0:

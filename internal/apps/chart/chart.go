@@ -1,5 +1,5 @@
-// Package chart draws all figures, in files and in pages, in one style: colours, font, axes and number formats. The pages
-// of internal/apps/view use its colours, axes and lines with a style sheet.
+// Package chart draws all figures, in files and in pages, in one style: colours, font, axes and number formats. The
+// pages of internal/apps/view use its colours, axes and lines with a style sheet.
 package chart
 
 import (

@@ -128,8 +128,8 @@ func (d *Drawing) SVG() []byte {
 	return []byte(d.svg(head, ground, Hex))
 }
 
-// Inline returns the drawing as an SVG element for a page: as wide as its container, in the colours of the page (CSS and
-// the text colour), without a background.
+// Inline returns the drawing as an SVG element for a page: as wide as its container, in the colours of the page (CSS
+// and the text colour), without a background.
 func (d *Drawing) Inline() string {
 	head := fmt.Sprintf("role=\"img\" aria-label=\"%s\"", html.EscapeString(d.title))
 	return d.svg(head, "", func(c color.RGBA) string {

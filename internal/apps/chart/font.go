@@ -12,9 +12,9 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// face is one of the Go fonts, in TrueType. They have Latin, Greek and Cyrillic letters and mathematical symbols, and the
-// same widths as Liberation Sans, Arial and Helvetica except for a few narrow letters. They are embedded in PDF, and texts
-// in SVG are placed by their widths.
+// face is one of the Go fonts, in TrueType. They have Latin, Greek and Cyrillic letters and mathematical symbols, and
+// the same widths as Liberation Sans, Arial and Helvetica except for a few narrow letters. They are embedded in PDF,
+// and texts in SVG are placed by their widths.
 type face struct {
 	name   string
 	file   []byte
@@ -98,8 +98,8 @@ func (f *face) outline(glyph int) []byte {
 	return f.table("glyf")[at(glyph):at(glyph+1)]
 }
 
-// subset returns the font with the outlines of some glyphs only, which keep their numbers. The Go fonts have no composite
-// glyphs.
+// subset returns the font with the outlines of some glyphs only, which keep their numbers. The Go fonts have no
+// composite glyphs.
 func (f *face) subset(glyphs []int) []byte {
 	kept := map[int]bool{0: true}
 	for _, g := range glyphs {

@@ -20,9 +20,9 @@ type Track struct {
 	Value float64
 }
 
-// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and for the result, and a line for each
-// point. The best point is in front, in the strongest colour. If names are wider than a column, they alternate between
-// two rows.
+// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and for the result, and a line for
+// each point. The best point is in front, in the strongest colour. If names are wider than a column, they alternate
+// between two rows.
 func Parallel(title string, columns []Column, tracks []Track) *Drawing {
 	d := New(float64(max(14, 4*len(columns)))*centimetre, 11*centimetre, title)
 	x := Axis{Lo: -0.3, Hi: float64(len(columns)) - 0.3, From: edge, To: d.width - edge}

@@ -29,9 +29,9 @@ func seedMarkers(groups []*Group) (of map[uint64]int, names []string) {
 	return of, names
 }
 
-// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs. Each run
-// has a line, with the colour and dashes of its loss and the marker of its seed. Vertical lines show where a base reached
-// its best, where a loss passed it, and where the warm-up of a loss ends.
+// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs. Each
+// run has a line, with the colour and dashes of its loss and the marker of its seed. Vertical lines show where a base
+// reached its best, where a loss passed it, and where the warm-up of a loss ends.
 func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 	var out []*chart.Figure
 	for _, groups := range d.networks() {

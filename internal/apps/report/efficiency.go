@@ -34,8 +34,8 @@ func Compare(base, run *Log, orEqual bool) Efficiency {
 	return e
 }
 
-// Difference returns Epochs - BaseEpochs, and the same in percent of BaseEpochs; negative is faster. Both are NaN if the
-// best of the base was not reached.
+// Difference returns Epochs - BaseEpochs, and the same in percent of BaseEpochs; negative is faster. Both are NaN if
+// the best of the base was not reached.
 func (e Efficiency) Difference() (epochs, percent float64) {
 	if !e.Reached {
 		return math.NaN(), math.NaN()

@@ -18,8 +18,8 @@ type Comparison struct {
 }
 
 // Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and
-// LSEH with the usual semantic vectors with LSEH with others. In a network that lacks one of these kinds, the first group
-// is the base of the others. A base that was chosen is the base of all others of its network.
+// LSEH with the usual semantic vectors with LSEH with others. In a network that lacks one of these kinds, the first
+// group is the base of the others. A base that was chosen is the base of all others of its network.
 func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 	var out []*Comparison
 	for _, groups := range d.networks() {
@@ -88,8 +88,8 @@ func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed boo
 	return with(b, t, false), with(t, b, false), false
 }
 
-// differences returns the differences of the pairs in epochs and in percent. It returns none if a pair did not reach the
-// best of the base, because the mean of the other pairs would favour the loss.
+// differences returns the differences of the pairs in epochs and in percent. It returns none if a pair did not reach
+// the best of the base, because the mean of the other pairs would favour the loss.
 func (c *Comparison) differences() (epochs, percent []float64) {
 	for _, e := range c.Pairs {
 		if !e.Reached {

@@ -221,8 +221,8 @@ func tell(groups []*Group) {
 	}
 }
 
-// kind returns the kind of semantic vectors that give the margins of a group's loss: 0 for the usual kind, -1 for a loss
-// without such margins.
+// kind returns the kind of semantic vectors that give the margins of a group's loss: 0 for the usual kind, -1 for a
+// loss without such margins.
 func (g *Group) kind() int {
 	o := &g.Runs[0].Config.Loss
 	return slices.Index(o.MarginTitles(), o.Title())

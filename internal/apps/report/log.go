@@ -115,8 +115,8 @@ func (l *Log) Collapsed(c *config.Config) bool {
 	return alike > others
 }
 
-// scoresAlike reports whether all scores were alike in a step. If the log does not say so, LMH shows it: its loss is then
-// the loss of equal scores.
+// scoresAlike reports whether all scores were alike in a step. If the log does not say so, LMH shows it: its loss is
+// then the loss of equal scores.
 func scoresAlike(s *records.StepRecord, c *config.Config) bool {
 	if s.Collapsed != nil {
 		return *s.Collapsed > 0

@@ -16,8 +16,8 @@ type counts struct {
 	of               func(s *records.StepRecord) (float64, bool)
 }
 
-// activeOf returns the count over the violated anchors of a step. Old logs do not have it (nil); they have it in place of
-// the count over all anchors, one too high if the batch had an anchor without a violation.
+// activeOf returns the count over the violated anchors of a step. Old logs do not have it (nil); they have it in place
+// of the count over all anchors, one too high if the batch had an anchor without a violation.
 func activeOf(active *int, all int) (float64, bool) {
 	if active != nil {
 		return float64(*active), true

@@ -84,7 +84,8 @@ func (r *Report) CSV() string {
 }
 
 // Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
-// .pdf for each figure, .png for each heat map, and their manifest. It returns the number of files without the manifest.
+// .pdf for each figure, .png for each heat map, and their manifest. It returns the number of files without the
+// manifest.
 func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 	f, err := integrity.NewFolder(dir)
 	if err != nil {

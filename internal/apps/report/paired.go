@@ -29,7 +29,8 @@ var recallMeasures = []recallMeasure{
 var pairedMeasures = recallMeasures[:3]
 
 // pairedTable compares every loss with its base query by query on the test split: the mean recalls over the compared
-// runs, and their difference with the interval and p-value of eval.Compare. It is nil if no pair of groups was measured.
+// runs, and their difference with the interval and p-value of eval.Compare. It is nil if no pair of groups was
+// measured.
 func (d *DataSet) pairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
 	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol +
 		", weights of the best validation",

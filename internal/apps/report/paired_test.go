@@ -60,8 +60,8 @@ func TestPairedTable(t *testing.T) {
 		!strings.HasPrefix(row[6].Text, "+") || row[8].Value > 0.001 {
 		t.Errorf("%s", table.Text(nil))
 	}
-	wants(t, table.Text(nil), "protocol whole", "test split", "200 images", "10000 resamples, seed 1", "not other seeds",
-		"at most 10 queries")
+	wants(t, table.Text(nil), "protocol whole", "test split", "200 images", "10000 resamples, seed 1",
+		"not other seeds", "at most 10 queries")
 	judged := d.JudgedTables()
 	if len(judged) != 1 {
 		t.Fatalf("%d tables of judgements", len(judged))

@@ -106,9 +106,9 @@ func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell
 	return statCell(means, 1)
 }
 
-// recallTable has a row for each network and loss, with both directions. Numbers are means over the seeds with the sample
-// standard deviation. In the paper's form, the columns Mean show how far R@1, R@5 and R@10 differ from each other instead
-// (eval.MeanSpread).
+// recallTable has a row for each network and loss, with both directions. Numbers are means over the seeds with the
+// sample standard deviation. In the paper's form, the columns Mean show how far R@1, R@5 and R@10 differ from each
+// other instead (eval.MeanSpread).
 func recallTable(name, title string, groups []*Group, of recallsOf, paper bool) *Table {
 	t := &Table{Name: name, Title: title, Heads: slices.Concat(heads("network", "loss"),
 		directionHeads("R@1", "R@5", "R@10", "Mean"), heads(">M-Recall", ">seeds"))}

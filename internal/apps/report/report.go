@@ -1,9 +1,9 @@
 // Package report turns finished and running runs into the tables, figures and pictures of the LSEH paper: training
 // efficiency, recalls, learning curves, unique and hardest negatives, attention maps, computation time.
 //
-// Runs (run.go) are grouped by data set, network and loss (group.go). Build makes a Report from them: sections of tables
-// (table.go), figures (package chart) and pictures (gallery.go). A Report can be written as text, Markdown, LaTeX, CSV,
-// image files or a page of HTML.
+// Runs (run.go) are grouped by data set, network and loss (group.go). Build makes a Report from them: sections of
+// tables (table.go), figures (package chart) and pictures (gallery.go). A Report can be written as text, Markdown,
+// LaTeX, CSV, image files or a page of HTML.
 package report
 
 import (
@@ -28,7 +28,7 @@ type Options struct {
 	Timing    []*bench.SamplesReport
 	Pictures  *Pictures // nil shows ids instead of pictures
 
-	Primary     Primary // the measure across seeds; the default is M-Recall on the test split, or on dev if not measured
+	Primary     Primary // the measure across seeds; the default is M-Recall, on dev if test was not measured
 	Equivalence float64 // margin in points of recall; 0 for no equivalence tests
 	After       []int   // epochs after which M-Recalls on dev are compared across seeds
 	Pass        float64 // M-Recall on dev; the epochs to pass it are compared across seeds; 0 for none

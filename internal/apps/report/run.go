@@ -39,8 +39,8 @@ func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 // Collapsed reports whether the best weights of the run come from a collapse (Log.Collapsed).
 func (r *Run) Collapsed() bool { return r.Log.Collapsed(&r.Config) }
 
-// Complete reports whether a run directory holds a run that is finished under the options, with its checkpoints: resuming
-// it would train nothing. A directory that cannot be read is not complete.
+// Complete reports whether a run directory holds a run that is finished under the options, with its checkpoints:
+// resuming it would train nothing. A directory that cannot be read is not complete.
 func Complete(dir string, o *train.Options) bool {
 	r, err := Open(dir)
 	if err != nil {

@@ -42,8 +42,8 @@ func recallScore(key string, of recallsOf) score {
 	}, 2}
 }
 
-// speedScores measure how fast runs learn: the M-Recall on dev after each of the given numbers of epochs, and the epochs
-// to pass an M-Recall (0 for none).
+// speedScores measure how fast runs learn: the M-Recall on dev after each of the given numbers of epochs, and the
+// epochs to pass an M-Recall (0 for none).
 func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	const rounding = 1e-9 // of an epoch position, a quotient of steps
 	for _, k := range after {

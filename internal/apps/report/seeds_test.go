@@ -29,8 +29,9 @@ func TestSeedTable(t *testing.T) {
 	d := setOf(runs...)
 	table := d.seedTable("seeds", "validation split", d.Comparisons(false), 2,
 		recallScore("m_recall", validationRecalls))
-	wants(t, squeezed(table), "VSE++ LMH1 LSEH 66.03 ± 0.80 67.47 ± 0.81 +1.43 0.02 to 2.85 0.0487 0.0973 0.1132 0.2265 "+
-		"paired by seed (n = 3)",
+	wants(t, squeezed(table),
+		"VSE++ LMH1 LSEH 66.03 ± 0.80 67.47 ± 0.81 +1.43 0.02 to 2.85 0.0487 0.0973 0.1132 0.2265 "+
+			"paired by seed (n = 3)",
 		"VSE++ LUWM LSEH 66.03 ± 0.80 67.53 ± 0.68 +1.49 -0.11 to 3.09 0.0607 0.0973 0.2129 0.2265 Welch (n = 3, 4)",
 		"VSRN LMH1 LSEH 50.00 ± 0.00 60.00 ± 0.00 +10.00 - - - - - none: paired by seed (n = 2)",
 		"SGR LMH1 LSEH 50.00 60.00 +10.00 - - - - - none: paired by seed (n = 1)",

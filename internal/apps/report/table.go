@@ -129,7 +129,8 @@ func pCell(p float64) Cell {
 	return numberCell(p, 4)
 }
 
-// addHolm adds a column after every column of p-values, with the p-values corrected for multiple tests by Holm's method.
+// addHolm adds a column after every column of p-values, with the p-values corrected for multiple tests by Holm's
+// method.
 func (t *Table) addHolm() {
 	for i := len(t.Heads) - 1; i >= 0; i-- {
 		if t.Heads[i].Name != "p" {

@@ -15,8 +15,8 @@ import (
 // wordSide is the longer side of the map of a word in pixels.
 const wordSide = 240
 
-// wordGallery draws a row for each caption: the picture, and a map for each of its words. It leaves out the start and end
-// tokens.
+// wordGallery draws a row for each caption: the picture, and a map for each of its words. It leaves out the start and
+// end tokens.
 func wordGallery(all []*analysis.WordAttention, p *Pictures) (*Gallery, error) {
 	g := &Gallery{Title: "Where the words of a caption look", Note: "The weights of the regions for each word, as " +
 		"the network computes them. Bright places are attended to: the veil over a place tells the largest weight of " +
@@ -53,8 +53,8 @@ func wordGallery(all []*analysis.WordAttention, p *Pictures) (*Gallery, error) {
 	return g, nil
 }
 
-// veiled draws the weights of a word as a veil over a picture. Without a picture (nil) the background is white, and every
-// box has a thin outline.
+// veiled draws the weights of a word as a veil over a picture. Without a picture (nil) the background is white, and
+// every box has a thin outline.
 func veiled(w *analysis.WordMap, picture *pictures.RGB, side int) *image.RGBA {
 	width, height := fit(int(w.Width), int(w.Height), side)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
