@@ -35,7 +35,7 @@ func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+
 // JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R
 // positives, of which some may be absent from the split,
 //
-//	mAP@R        the mean over r = 1..R of the share of positives among the first r, or 0 if the r-th is not a positive
+//	mAP@R        the mean over r = 1..R of the share of positives among the first r, or 0 if the r-th is negative
 //	R-Precision  the share of positives among the first R
 //	R@K          whether a positive is among the first K
 //
