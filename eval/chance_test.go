@@ -10,13 +10,11 @@ import (
 	"vsetrain/lab/try"
 )
 
-// The recalls of random scores are, on average, equal to Chance: splits of one caption an image, of several, of counts
-// that differ, of fewer images than ten, and folds.
+// The average recalls of random scores are equal to Chance: with one caption per image, with several, with different
+// numbers of captions, with fewer than ten images, and in folds.
 func TestChance(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
-	measures := func(m Metrics) []float64 {
-		return []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.RSum, m.MRecall}
-	}
+	measures := func(m Metrics) []float64 { v := m.Values(); return append(v[:], m.RSum, m.MRecall) }
 	for _, own := range []data.Groups{data.EqualGroups(40, 1), data.EqualGroups(30, 5), data.EqualGroups(7, 2),
 		data.EqualGroups(3, 3), data.GroupsOf([]int{1, 4, 2, 9, 1, 3, 3, 1, 2, 5, 6, 1, 1})} {
 		const draws = 800

@@ -10,17 +10,17 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// hitColumns are the measures of Hits: R@1, R@5, R@10 of images, then of captions.
+// hitColumns is the number of measures in Hits: R@1, R@5, R@10 of images, then of captions.
 const hitColumns = 6
 
-// Hits say of every measured image which of its queries found their match: all that the recalls of a split depend on.
+// Hits say for every measured image which of its queries found their match. The recalls of a split follow from them.
 type Hits struct {
 	Protocol string `json:"protocol"`
 	PerImage int    `json:"captions_per_image"` // 0 where images have different numbers of captions
-	// Captions [images] are these numbers, nil where all are equal.
+	// Captions [images] holds the number of captions of each image; nil if all have the same.
 	Captions []byte `json:"captions,omitempty"`
 	// Counts [images, 6]: whether the image found one of its captions among the first 1, 5, 10 (0 or 1), and how many
-	// of its captions found it there. In five folds candidates are the items of the fold.
+	// of its captions found the image there. With five folds the candidates are the items of the fold.
 	Counts []byte `json:"counts"`
 }
 
@@ -61,20 +61,20 @@ func (h *Hits) own() data.Groups {
 	return data.GroupsOf(counts)
 }
 
-// SameQueries reports whether two systems were measured on the same images and captions, by their numbers.
+// SameQueries reports whether two systems were measured by the same protocol on equal numbers of images and captions.
 func (h *Hits) SameQueries(o *Hits) bool {
 	return h.Protocol == o.Protocol && h.Images() == o.Images() && h.PerImage == o.PerImage &&
 		slices.Equal(h.Captions, o.Captions)
 }
 
-// CompareOptions say how a difference is tested.
+// CompareOptions control how a difference is tested.
 type CompareOptions struct {
 	Resamples int     `json:"resamples"`
 	Seed      uint64  `json:"seed"`
 	Level     float64 `json:"level"` // of intervals, such as 0.95
 }
 
-// DefaultCompareOptions are the options of the command line.
+// DefaultCompareOptions returns the options that the command line uses.
 func DefaultCompareOptions() CompareOptions {
 	return CompareOptions{Resamples: 10000, Seed: 1, Level: 0.95}
 }
@@ -85,7 +85,7 @@ type Estimate struct {
 	stats.Interval
 }
 
-// Difference is one measure of two systems and how it differs.
+// Difference is one measure of two systems and the difference between them.
 type Difference struct {
 	Measure    string   `json:"measure"` // i2t_r1 ... t2i_r10, m_recall
 	A          Estimate `json:"a"`
@@ -94,7 +94,7 @@ type Difference struct {
 	P          float64  `json:"p"`          // of the permutation test, two-sided
 }
 
-// Comparison is two systems on the same queries.
+// Comparison compares two systems on the same queries.
 type Comparison struct {
 	Protocol string `json:"protocol"`
 	Images   int    `json:"images"`
@@ -106,15 +106,13 @@ type Comparison struct {
 // compared are the measures of a comparison: the six recalls, and their mean.
 var compared = []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "m_recall"}
 
-// Compare compares two systems, each one model (or ensemble) or several, such as one for each seed, whose recalls are
-// averaged. Images are the units: an image and its captions are drawn together, and both systems with them. The
-// candidates stay the candidates of the split. A resample is divided by the number of its captions, which differs where
-// images have different numbers of them. Intervals are between percentiles of bootstrap samples
-// (stats.Units.Bootstrap), p-values from swapping the systems image by image (stats.Units.SignFlips). pool may be nil.
+// Compare compares two systems. Each system is one model (or ensemble), or several models, such as one for each seed,
+// whose recalls are averaged. Images are the units of resampling: an image is drawn together with its captions, for
+// both systems at once. The candidates are always the whole split. A resample is divided by its own number of captions,
+// which varies if images have different numbers of captions. Intervals lie between percentiles of bootstrap samples
+// (stats.Units.Bootstrap), and p-values come from swapping the systems image by image (stats.Units.SignFlips). pool may
+// be nil.
 func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) {
-	if !(o.Level > 0 && o.Level < 1) {
-		return Comparison{}, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
-	}
 	if err := comparable(a, b); err != nil {
 		return Comparison{}, err
 	}
@@ -122,8 +120,8 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	n, m := own.Images(), own.Items()
 	out := Comparison{Protocol: a[0].Protocol, Images: n, Captions: m, CompareOptions: o}
 
-	// Each unit holds whole numbers: of A times the number of models of B, and the other way round, so that both stand
-	// over one denominator. Last is the number of its captions.
+	// Each unit holds whole numbers: the counts of A times the number of models of B, and the other way round, so that
+	// both systems have the same denominator. The last column is the number of captions.
 	w := len(compared)
 	both, differences := stats.Units{Width: 2*w + 1, Values: make([]int32, (2*w+1)*n)}, stats.Units{Width: w,
 		Values: make([]int32, w*n)}
@@ -135,17 +133,12 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 			differences.Values[i*w+c] = a[c] - b[c]
 		}
 	}
-	sums, err := both.Bootstrap(pool, o.Seed, o.Resamples)
+	interval, p, err := o.resample(pool, both, differences)
 	if err != nil {
 		return out, err
 	}
-	p, err := differences.SignFlips(pool, o.Seed, o.Resamples)
-	if err != nil {
-		return out, err
-	}
-	total, models := both.Sums(), float64(len(a)*len(b))
-	values := make([]float64, o.Resamples)
-	// percent is measure c of a sample: the sums of one system, or of their difference, and the captions drawn.
+	models := float64(len(a) * len(b))
+	// percent returns measure c of a sample from the sums of one system, or of the difference, and the captions drawn.
 	percent := func(c int, s []int64, captions int64) float64 {
 		switch {
 		case c < 3:
@@ -159,16 +152,12 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	}
 	part := make([]int64, w)
 	estimate := func(c int, a, b int64) Estimate { // of a times A plus b times B
-		of := func(s []int64) float64 {
+		return interval(func(s []int64) float64 {
 			for j := range part {
 				part[j] = a*s[j] + b*s[w+j]
 			}
 			return percent(c, part, s[2*w])
-		}
-		for r := range values {
-			values[r] = of(sums[r*both.Width : (r+1)*both.Width])
-		}
-		return Estimate{of(total), stats.Percentile(values, o.Level)}
+		})
 	}
 	for c, name := range compared {
 		out.Differences = append(out.Differences, Difference{Measure: name, P: p[c], A: estimate(c, 1, 0),
@@ -177,8 +166,30 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	return out, nil
 }
 
-// addHits writes the outcomes of image i, summed over models and times a factor: the six counts, and last its part of
-// M-Recall, which weights scale to whole numbers.
+// resample draws bootstrap samples of units that hold both systems, and tests the differences of the systems, column by
+// column. interval computes a measure from the column sums of all units, with its interval over the samples.
+func (o CompareOptions) resample(pool *par.Pool, both, differences stats.Units) (
+	interval func(of func(sums []int64) float64) Estimate, p []float64, err error) {
+	if !(o.Level > 0 && o.Level < 1) {
+		return nil, nil, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
+	}
+	samples, err := both.Bootstrap(pool, o.Seed, o.Resamples)
+	if err != nil {
+		return nil, nil, err
+	}
+	total, values := both.Sums(), make([]float64, o.Resamples)
+	interval = func(of func(sums []int64) float64) Estimate {
+		for r := range values {
+			values[r] = of(samples[r*both.Width : (r+1)*both.Width])
+		}
+		return Estimate{of(total), stats.Percentile(values, o.Level)}
+	}
+	p, err = differences.SignFlips(pool, o.Seed, o.Resamples)
+	return interval, p, err
+}
+
+// addHits adds the outcomes of image i to a row, summed over models and multiplied by a factor: the six counts, then
+// their contribution to M-Recall, which weights scales to a whole number.
 func addHits(row []int32, models []Hits, own data.Groups, i, factor int) []int32 {
 	ofImage, ofCaption := weights(own)
 	for _, h := range models {
@@ -196,8 +207,8 @@ func addHits(row []int32, models []Hits, own data.Groups, i, factor int) []int32
 	return row
 }
 
-// weights are the weights of an image and of a caption in M-Recall: whole numbers in inverse proportion to their
-// numbers.
+// weights returns the weights of an image and of a caption in M-Recall: whole numbers, inversely proportional to the
+// numbers of images and captions.
 func weights(own data.Groups) (ofImage, ofCaption int) {
 	if k := own.Each(); k > 0 {
 		return k, 1

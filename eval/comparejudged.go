@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// JudgedComparison is two systems on the queries of one set of judgements.
+// JudgedComparison compares two systems on the queries of one set of judgements.
 type JudgedComparison struct {
 	Name   string `json:"name"`
 	Images int    `json:"images"` // that are judged, or have a judged caption
@@ -19,22 +19,19 @@ type JudgedComparison struct {
 	Differences []Difference `json:"differences"` // of the measures of judgedMeasures, A - B
 }
 
-// judgedMeasures are the measures of a comparison, for images and then for captions.
+// judgedMeasures are the measures of each direction in a comparison.
 var judgedMeasures = []string{"map_at_r", "r_precision", "r1"}
 
-// judgedUnit turns a score between 0 and 1 into a whole number, which resampling sums exactly. The rounding is far
-// below what is printed.
+// judgedUnit scales a score between 0 and 1 to a whole number, which resampling sums exactly. The rounding error is far
+// below the printed digits.
 const judgedUnit = 1 << 20
 
-// CompareJudged compares two systems by the outcomes of the same judged queries. As in Compare images are the units: an
-// image and its judged captions are drawn together. A resample of a direction is divided by the number of its queries,
-// which differs where images have different numbers of judged captions. A direction without queries is left out. pool
-// may be nil.
+// CompareJudged compares two systems by the outcomes of the same judged queries. As in Compare, images are the units of
+// resampling: an image and its judged captions are drawn together. A resample of a direction is divided by its number
+// of queries, which varies if images have different numbers of judged captions. A direction without queries is left
+// out. pool may be nil.
 func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, own data.Groups, o CompareOptions) (JudgedComparison, error) {
 	out := JudgedComparison{Name: a.Name, CompareOptions: o}
-	if !(o.Level > 0 && o.Level < 1) {
-		return out, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
-	}
 	same := func(x, y JudgedOutcome) bool { return x.Query == y.Query }
 	if !slices.EqualFunc(a.I2T, b.I2T, same) || !slices.EqualFunc(a.T2I, b.T2I, same) {
 		return out, fmt.Errorf("judgements %s and %s: only measures of the same queries can be compared", a.Name,
@@ -54,7 +51,7 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, own data.Groups, o Compa
 	images = slices.Compact(images)
 	out.Images = len(images)
 
-	// Columns of a unit: the scores of A, of B, and the numbers of its queries in both directions.
+	// Columns of a unit: the scores of A, the scores of B, and the number of queries in each direction.
 	k := len(judgedMeasures)
 	w := 2 * k
 	both := stats.Units{Width: 2*w + 2, Values: make([]int32, (2*w+2)*len(images))}
@@ -75,29 +72,19 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, own data.Groups, o Compa
 	}
 	add(0, a.I2T, b.I2T, func(q int32) int32 { return q })
 	add(1, a.T2I, b.T2I, func(q int32) int32 { return int32(own.ImageOf(int(q))) })
-	sums, err := both.Bootstrap(pool, o.Seed, o.Resamples)
+	interval, p, err := o.resample(pool, both, differences)
 	if err != nil {
 		return out, err
 	}
-	p, err := differences.SignFlips(pool, o.Seed, o.Resamples)
-	if err != nil {
-		return out, err
-	}
-	total := both.Sums()
-	values := make([]float64, o.Resamples)
 	for c := range w {
 		direction := c / k
-		if total[2*w+direction] == 0 {
+		if len([][]JudgedOutcome{a.I2T, a.T2I}[direction]) == 0 {
 			continue
 		}
 		estimate := func(of func(s []int64) int64) Estimate {
-			mean := func(s []int64) float64 { // a resample may have none of a few judged queries
+			return interval(func(s []int64) float64 { // of few judged queries, a resample may have none
 				return 100 * float64(of(s)) / judgedUnit / float64(cmp.Or(s[2*w+direction], 1))
-			}
-			for r := range values {
-				values[r] = mean(sums[r*both.Width : (r+1)*both.Width])
-			}
-			return Estimate{mean(total), stats.Percentile(values, o.Level)}
+			})
 		}
 		out.Differences = append(out.Differences, Difference{
 			Measure:    []string{"i2t_", "t2i_"}[direction] + judgedMeasures[c%k],
@@ -109,7 +96,7 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, own data.Groups, o Compa
 	return out, nil
 }
 
-// scores are the outcomes in the order of judgedMeasures, in judgedUnit parts.
+// scores returns the outcomes in the order of judgedMeasures, in units of 1/judgedUnit.
 func (o JudgedOutcome) scores() [3]int32 {
 	unit := func(v float64) int32 { return int32(math.Round(judgedUnit * v)) }
 	return [3]int32{unit(o.MAPAtR), unit(o.RPrecision), unit(float64(b2i(o.R1)))}

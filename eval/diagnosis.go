@@ -10,18 +10,18 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// hubDepth is how many answers of a query count for hubs.
+// hubDepth is the number of answers of a query that count for hubs.
 const hubDepth = 10
 
-// CaptionFacts are what a diagnosis sorts captions by, a number for each caption of the split; a nil list leaves its
-// part out.
+// CaptionFacts hold a number for each caption of the split, by which a diagnosis groups captions. A nil list leaves out
+// its part of the diagnosis.
 type CaptionFacts struct {
 	Words      []int // length as the network sees it
 	Duplicates []int // captions of other images that say nearly the same (NearDuplicates)
-	Unknown    []int // words that the vocabulary lacks
+	Unknown    []int // words that are not in the vocabulary
 }
 
-// Diagnosis says where the recalls of a model on a split come from.
+// Diagnosis explains the recalls of a model on a split.
 type Diagnosis struct {
 	Length     []RecallBin      `json:"length,omitempty"`
 	Duplicates []RecallBin      `json:"duplicates,omitempty"`
@@ -33,7 +33,7 @@ type Diagnosis struct {
 	T2I        ScoreCalibration `json:"t2i_calibration"`
 }
 
-// RecallBin is the recall of some of the captions, text to image.
+// RecallBin holds the text-to-image recalls of a group of captions, in percent.
 type RecallBin struct {
 	Label    string  `json:"label"`
 	Captions int     `json:"captions"`
@@ -42,8 +42,8 @@ type RecallBin struct {
 	R10      float64 `json:"r10"`
 }
 
-// JudgedErrors are the judged queries whose first answer is not one of their own, and how many of those answers the
-// judgements call right.
+// JudgedErrors count the judged queries whose first answer is not their match (Errors), and how many of these answers
+// are right according to the judgements (Right).
 type JudgedErrors struct {
 	Name      string `json:"name"`
 	I2TErrors int    `json:"i2t_errors"`
@@ -52,16 +52,16 @@ type JudgedErrors struct {
 	T2IRight  int    `json:"t2i_right"`
 }
 
-// Hubs tell whether some items answer too many queries. N(x) is the number of queries that have item x among their
-// first ten answers.
+// Hubs show whether some items answer too many queries. N(x) is the number of queries with item x among their first ten
+// answers.
 //
 // Source: M. Radovanović, A. Nanopoulos, M. Ivanović, Hubs in Space, JMLR 11 (2010).
 type Hubs struct {
 	Items    int     `json:"items"`
 	Expected float64 `json:"expected"` // mean of N
 	Skewness float64 `json:"skewness"` // of N: 0 without hubs
-	Never    float64 `json:"never"`    // percent of items with N = 0
-	Largest  []Hub   `json:"largest"`  // the five largest, first the largest
+	Never    float64 `json:"never"`    // percentage of items with N = 0
+	Largest  []Hub   `json:"largest"`  // the five items with the largest N, largest first
 }
 
 // Hub is an item and the number of queries it answers.
@@ -70,29 +70,29 @@ type Hub struct {
 	Queries int `json:"queries"`
 }
 
-// ScoreCalibration tells whether the lead of an answer says how likely it is right. The lead is the score of the first
-// answer less the score of the best one of another image (for captions: the second answer).
+// ScoreCalibration shows whether the lead of a first answer predicts that the answer is right. The lead is the score of
+// the first answer minus the score of the best answer from another image (for captions: the second answer).
 type ScoreCalibration struct {
-	// probability that a right first answer leads by more than a wrong one; 0.5 says nothing
+	// probability that a right first answer leads by more than a wrong one; 0.5 is no better than chance
 	AUROC  float64   `json:"auroc"`
-	Bins   []LeadBin `json:"bins"` // a fifth of the queries each, the smallest leads first
+	Bins   []LeadBin `json:"bins"` // each a fifth of the queries, smallest leads first
 	Margin float64   `json:"margin,omitempty"`
-	// percent of queries whose match leads every wrong candidate by the margin of the training
+	// percentage of queries whose match leads every wrong candidate by the training margin
 	Satisfied float64 `json:"margin_satisfied,omitempty"`
 }
 
-// LeadBin is the share of right first answers among queries with a lead up to High.
+// LeadBin is the percentage of right first answers among queries with a lead up to High.
 type LeadBin struct {
 	High    float64 `json:"high"`
 	Queries int     `json:"queries"`
 	R1      float64 `json:"r1"`
 }
 
-// Diagnose looks at a model on a whole split. margin is the margin of the training, 0 if it is not known. pool may be
+// Diagnose explains the recalls of a model on a whole split. margin is the training margin, 0 if unknown. pool may be
 // nil.
 func Diagnose(pool *par.Pool, s Scores, own data.Groups, facts CaptionFacts, judgements []*Judgements,
 	margin float64) (*Diagnosis, error) {
-	_, t2i, err := Ranks(pool, s, own)
+	_, t2i, err := Ranks(pool, s, own) // also finds NaN
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func Diagnose(pool *par.Pool, s Scores, own data.Groups, facts CaptionFacts, jud
 	return d, nil
 }
 
-// binned puts captions into bins by a fact, bin b holding those up to highs[b] and the last one the rest, and leaves
-// out empty ones.
+// binned groups captions by a fact: bin b holds the captions up to highs[b], the last bin the rest. It leaves out empty
+// bins.
 func binned(facts, ranks []int, highs []int) (bins []RecallBin) {
 	if facts == nil {
 		return nil
@@ -157,7 +157,7 @@ func binned(facts, ranks []int, highs []int) (bins []RecallBin) {
 	return bins
 }
 
-// quintiles returns up to four different values that cut others into parts of about the same size.
+// quintiles returns up to four different cuts that divide the values into parts of about the same size.
 func quintiles(values []int) (cuts []int) {
 	sorted := slices.Sorted(slices.Values(values))
 	for q := 1; q < 5 && len(sorted) > 0; q++ {
@@ -168,11 +168,11 @@ func quintiles(values []int) (cuts []int) {
 	return cuts
 }
 
-// judgedErrors counts the judged queries whose first answer is not their own, and the ones among them that are judged
-// right.
-func judgedErrors(rel *Relevance, lists []topList, own func(query, answer int32) bool) (errors, right int) {
+// judgedErrors counts the judged queries whose first answer is not their match, and those among them whose first answer
+// is judged right.
+func judgedErrors(rel *Relevance, lists []TopList, own func(query, answer int32) bool) (errors, right int) {
 	for q, query := range rel.Queries {
-		if first := lists[query].items[0]; !own(query, first) {
+		if first := lists[query].Items[0]; !own(query, first) {
 			errors++
 			right += b2i(slices.Contains(rel.of(q), first))
 		}
@@ -181,43 +181,40 @@ func judgedErrors(rel *Relevance, lists []topList, own func(query, answer int32)
 }
 
 // newHubs counts how often each of n items is among the first answers.
-func newHubs(lists []topList, n int) Hubs {
-	counts := make([]int, n)
+func newHubs(lists []TopList, n int) Hubs {
+	all := make([]Hub, n)
+	for i := range all {
+		all[i].Item = i
+	}
 	for _, l := range lists {
-		for _, item := range l.items[:min(hubDepth, len(l.items))] {
-			counts[item]++
+		for _, item := range l.Items[:min(hubDepth, len(l.Items))] {
+			all[item].Queries++
 		}
 	}
 	h := Hubs{Items: n}
-	values, never := make([]float64, n), 0
-	for i, c := range counts {
-		values[i] = float64(c)
-		h.Expected += float64(c) / float64(n)
-		never += b2i(c == 0)
+	never := 0
+	for _, x := range all {
+		h.Expected += float64(x.Queries) / float64(n)
+		never += b2i(x.Queries == 0)
 	}
 	h.Never = 100 * float64(never) / float64(n)
 	var second, third float64
-	for _, v := range values {
-		second += (v - h.Expected) * (v - h.Expected) / float64(n)
-		third += (v - h.Expected) * (v - h.Expected) * (v - h.Expected) / float64(n)
+	for _, x := range all {
+		off := float64(x.Queries) - h.Expected
+		second += off * off / float64(n)
+		third += off * off * off / float64(n)
 	}
 	if second > 0 {
 		h.Skewness = third / math.Pow(second, 1.5)
 	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(counts[b], counts[a]) })
-	for _, i := range order[:min(5, n)] {
-		h.Largest = append(h.Largest, Hub{i, counts[i]})
-	}
+	slices.SortStableFunc(all, func(a, b Hub) int { return b.Queries - a.Queries })
+	h.Largest = all[:min(5, n)]
 	return h
 }
 
-// calibrate measures leads. image tells the image of an answer of a query, match the image of a query and its best own
-// score.
-func calibrate(lists []topList, margin float64, image func(query int, answer int32) int,
+// calibrate measures leads. image returns the image of an answer to a query; match returns the image of a query and the
+// best score of the query's match.
+func calibrate(lists []TopList, margin float64, image func(query int, answer int32) int,
 	match func(query int) (image int, score float64)) ScoreCalibration {
 	type lead struct {
 		by    float64
@@ -226,21 +223,21 @@ func calibrate(lists []topList, margin float64, image func(query int, answer int
 	var leads []lead
 	satisfied := 0
 	for q, l := range lists {
-		first := image(q, l.items[0])
+		first := image(q, l.Items[0])
 		own, score := match(q)
-		// the best of another image than the first answer's, than the query's
+		// best scores of answers from another image than the first answer's, and than the query's
 		second, wrong := math.Inf(-1), math.Inf(-1)
-		for a, item := range l.items {
+		for a, item := range l.Items {
 			if image(q, item) != first {
-				second = max(second, l.scores[a])
+				second = max(second, l.Scores[a])
 			}
 			if image(q, item) != own {
-				wrong = max(wrong, l.scores[a])
+				wrong = max(wrong, l.Scores[a])
 			}
 		}
 		satisfied += b2i(score >= wrong+margin)
 		if !math.IsInf(second, -1) { // there are other images
-			leads = append(leads, lead{l.scores[0] - second, first == own})
+			leads = append(leads, lead{l.Scores[0] - second, first == own})
 		}
 	}
 	c := ScoreCalibration{AUROC: 0.5}
@@ -248,7 +245,7 @@ func calibrate(lists []topList, margin float64, image func(query int, answer int
 		c.Margin, c.Satisfied = margin, 100*float64(satisfied)/float64(len(lists))
 	}
 	slices.SortStableFunc(leads, func(a, b lead) int { return cmp.Compare(a.by, b.by) })
-	right, pairs := 0, 0.0 // pairs of a wrong answer and a right one that leads by more, half for equal leads
+	right, pairs := 0, 0.0 // pairs of a wrong answer and a right one with a larger lead; equal leads count half
 	for lo := 0; lo < len(leads); {
 		hi, more := lo, 0
 		for ; hi < len(leads) && leads[hi].by == leads[lo].by; hi++ {

@@ -21,30 +21,13 @@ func TestTopsEqualSorting(t *testing.T) {
 	defer pool.Close()
 	for range 20 {
 		n, m, depth := 1+rng.IntN(20), 1+rng.IntN(30), 1+rng.IntN(8)
-		d := &Dense[float64]{n, m, make([]float64, n*m)}
-		for i := range d.Data {
-			d.Data[i] = float64(rng.IntN(9))
-		}
+		d := drawnScores(rng, n, m, 9)
 		images, captions := tops(tileSize{1 + rng.IntN(n), 1 + rng.IntN(m)}, pool, d, depth, nil)
-		check := func(got topList, scores []float64) {
-			t.Helper()
-			var items []int
-			for _, x := range got.items {
-				items = append(items, int(x))
+		for k, got := range slices.Concat(images, captions) {
+			want := sorted(d, k)
+			if want = want[:min(depth, len(want))]; !slices.Equal(got.Items, want) {
+				t.Fatalf("query %d of %d x %d: found %v, want %v", k, n, m, got.Items, want)
 			}
-			if want := sortedRow(scores); !slices.Equal(items, want[:min(depth, len(want))]) {
-				t.Fatalf("found %v, want the beginning of %v", items, want)
-			}
-		}
-		for i := range n {
-			check(images[i], d.Data[i*m:(i+1)*m])
-		}
-		for c := range m {
-			col := make([]float64, n)
-			for i := range col {
-				col[i] = d.At(i, c)
-			}
-			check(captions[c], col)
 		}
 	}
 }
@@ -135,7 +118,7 @@ func TestDiagnosisByHand(t *testing.T) {
 // squared deviations sum to 10.75 and cubes to 2.75^3 - 2 1.25^3 - 0.25^3 = 16.875, so the skewness is (16.875 / 4) /
 // (10.75 / 4)^1.5.
 func TestHubsByHand(t *testing.T) {
-	lists := []topList{{items: []int32{0}}, {items: []int32{0}}, {items: []int32{0, 2}}, {items: []int32{0}}}
+	lists := []TopList{{Items: []int32{0}}, {Items: []int32{0}}, {Items: []int32{0, 2}}, {Items: []int32{0}}}
 	h := newHubs(lists, 4)
 	golden.Close(t, "hubs", []float64{h.Expected, h.Skewness, h.Never},
 		[]float64{1.25, 16.875 / 4 / math.Pow(10.75/4, 1.5), 50}, golden.FP64)
@@ -147,18 +130,18 @@ func TestHubsByHand(t *testing.T) {
 // Leads 1 to 6: right answers at 2, 4, 5 and 6, wrong ones at 1 and 4. Of the eight pairs right ones lead in 1+1.5+2+2
 // = 6.5.
 func TestAUROCWithTies(t *testing.T) {
-	var lists []topList
+	var lists []TopList
 	right := map[int]bool{}
 	for q, c := range []struct {
 		by float64
 		ok bool
 	}{{5, true}, {1, false}, {4, true}, {4, false}, {2, true}, {6, true}} {
-		lists = append(lists, topList{[]int32{1, 0}, []float64{c.by, 0}})
+		lists = append(lists, TopList{[]int32{1, 0}, []float64{c.by, 0}})
 		right[q] = c.ok
 	}
 	c := calibrate(lists, 0, func(_ int, a int32) int { return int(a) }, func(q int) (int, float64) {
 		if right[q] {
-			return 1, lists[q].scores[0]
+			return 1, lists[q].Scores[0]
 		}
 		return 0, 0
 	})

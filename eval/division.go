@@ -11,13 +11,13 @@ import (
 	"vsetrain/models"
 )
 
-// division divides the work on a split over the ranks of a job (device.Ranked): piece k, of whatever is computed, is
-// the work of rank k mod ranks. After every round, of that many pieces as there are ranks, all have what each computed.
-// Each piece is computed as one rank would, so the results are the same bits. A rank that waits for others leaves the
-// processor to them, and waits as long as they live.
+// division divides the work on a split over the ranks of a job (device.Ranked): rank k mod ranks computes piece k. A
+// round has one piece for each rank, and after it every rank has all pieces. Each piece is computed as a single rank
+// would compute it, so the results are the same bits. A rank that waits for others yields the processor, and waits as
+// long as they live.
 type division struct {
 	dev         device.Device
-	job         device.Ranked // nil where there is one rank
+	job         device.Ranked // nil for a single rank
 	rank, ranks int
 }
 
@@ -28,9 +28,8 @@ func divisionOf(d device.Device) *division {
 	return v
 }
 
-// ShardedRows are the rows of a list that is computed piece by piece. The ranks of a job divide the pieces, and all
-// have all rows after Finish.
-type ShardedRows struct {
+// shardedRows are rows that the ranks of a job compute piece by piece; every rank has all of them after finish.
+type shardedRows struct {
 	v            *division
 	rows         []float32
 	width        int
@@ -38,14 +37,9 @@ type ShardedRows struct {
 	last         []int32 // rows of the pieces that are not shared yet
 }
 
-// NewShardedRows begins rows of a width, which models on a device compute.
-func NewShardedRows(d device.Device, rows []float32, width int) *ShardedRows {
-	return &ShardedRows{v: divisionOf(d), rows: rows, width: width}
-}
-
-// Next is the next n rows, which compute sets where they are the rows of this rank. It returns context.Canceled on all
-// ranks where the context of one has ended.
-func (p *ShardedRows) Next(ctx context.Context, n int, compute func(to []float32) error) error {
+// next adds the next n rows, which compute sets on the rank that computes them. It returns context.Canceled on all
+// ranks if the context of one has ended.
+func (p *shardedRows) next(ctx context.Context, n int, compute func(to []float32) error) error {
 	if p.v.ranks == 1 && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -58,11 +52,11 @@ func (p *ShardedRows) Next(ctx context.Context, n int, compute func(to []float32
 	if p.last = append(p.last, int32(n)); len(p.last) < p.v.ranks {
 		return nil
 	}
-	return p.Finish(ctx)
+	return p.finish(ctx)
 }
 
-// Finish shares the rows of the last pieces.
-func (p *ShardedRows) Finish(ctx context.Context) error {
+// finish shares the rows of the last pieces.
+func (p *shardedRows) finish(ctx context.Context) error {
 	items := p.last
 	p.last = p.last[:0]
 	if p.v.ranks == 1 || len(items) == 0 {
@@ -76,8 +70,8 @@ func (p *ShardedRows) Finish(ctx context.Context) error {
 	return p.v.share(p.rows[from*p.width:p.done*p.width], p.width, items)
 }
 
-// batches hands every batch of a loader to f, and whether this rank computes it. After a round share is told how many
-// items, and words of captions, each batch of it had.
+// batches passes every batch of a loader to f, with whether this rank computes it. After each round it passes the
+// numbers of items and of caption words of the batches of the round to share.
 func (v *division) batches(ctx context.Context, l *data.Loader, f func(b *data.Batch, own bool) error,
 	share func(items, words []int32) error) error {
 	if v.ranks == 1 {
@@ -114,11 +108,8 @@ func (v *division) batches(ctx context.Context, l *data.Loader, f func(b *data.B
 	return round()
 }
 
-// meet waits for all ranks. It returns context.Canceled on all where the context of one has ended.
+// meet waits for all ranks. It returns context.Canceled on all of them if the context of one has ended.
 func (v *division) meet(ctx context.Context) error {
-	if v.ranks == 1 {
-		return ctx.Err()
-	}
 	ended := []float32{0}
 	if ctx.Err() != nil {
 		ended[0] = 1
@@ -134,7 +125,8 @@ func (v *division) meet(ctx context.Context) error {
 	return err
 }
 
-// share sets rows, which are the rows of pieces of that many rows in order, to what the rank of each piece has there.
+// share copies rows between the ranks: rows are cut into pieces of the given numbers of rows, and each piece is set to
+// the values on the rank that computed it.
 func (v *division) share(rows []float32, width int, pieces []int32) error {
 	deal := device.Shard{Rank: v.rank, Ranks: v.ranks, Width: width, Lengths: device.Ints{Host: pieces}}
 	all, n := deal.Values()
@@ -155,7 +147,7 @@ func (v *division) share(rows []float32, width int, pieces []int32) error {
 	}, rows)
 }
 
-// shareLast is share of the last rows of several values.
+// shareLast shares the last rows of several values.
 func (v *division) shareLast(values []models.Rows, pieces []int32) error {
 	n := 0
 	for _, rows := range pieces {
@@ -177,7 +169,7 @@ func (v *division) same(x []float32) error {
 	}, x)
 }
 
-// on computes something in n values of the device, of which it downloads the first.
+// on calls do with n values on the device, and downloads the first of them into to.
 func (v *division) on(n int, do func(x device.View), to []float32) error {
 	b, err := v.dev.Alloc(device.Float, n)
 	if err != nil {
@@ -193,7 +185,7 @@ func (v *division) on(n int, do func(x device.View), to []float32) error {
 	return nil
 }
 
-// drain hands every batch of a loader to f.
+// drain passes every batch of a loader to f.
 func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error {
 	defer l.Close()
 	for {

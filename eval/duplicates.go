@@ -12,12 +12,13 @@ import (
 // nearDuplicate is the Jaccard similarity from which two captions are near-duplicates.
 const nearDuplicate = 0.6
 
-// NearDuplicates counts for every caption the captions of other images that say nearly the same: the sets of their
-// terms (semantic.Terms: stems without stop words) share at least 60 percent of their union. pool may be nil.
+// NearDuplicates counts, for every caption, the captions of other images that say nearly the same. Two captions do if
+// their sets of terms (semantic.Terms: stems without stop words) share at least 60 percent of their union. pool may be
+// nil.
 func NearDuplicates(pool *par.Pool, captions []string, own data.Groups) []int {
 	number := map[string]int32{}
 	terms := make([][]int32, len(captions)) // distinct, ascending
-	var holders [][]int32                   // of each term the captions with it
+	var holders [][]int32                   // captions that contain each term
 	for c, text := range captions {
 		for _, t := range semantic.Terms(text) {
 			id, ok := number[t]
@@ -34,29 +35,19 @@ func NearDuplicates(pool *par.Pool, captions []string, own data.Groups) []int {
 			holders[id] = append(holders[id], int32(c))
 		}
 	}
-	shared := make([][]int32, pool.Threads()) // terms that the caption at hand shares with every other
 	counts := make([]int, len(captions))
-	pool.For(len(captions), par.Func(func(worker, c int) {
-		if shared[worker] == nil {
-			shared[worker] = make([]int32, len(captions))
-		}
-		with := shared[worker]
-		// A set that is near shares at least 60 percent of the n terms, so at least one of any n - ceil(0.6 n) + 1: the
-		// rarest are looked up.
+	pool.For(len(captions), par.Func(func(_, c int) {
+		// A near-duplicate shares at least 60 percent of the n terms, so at least one of any n - ceil(0.6 n) + 1 terms.
+		// The rarest of them have the fewest captions to look at.
 		rare := slices.Clone(terms[c])
 		slices.SortFunc(rare, func(a, b int32) int { return len(holders[a]) - len(holders[b]) })
 		keep := len(rare) - int(math.Ceil(nearDuplicate*float64(len(rare))-1e-9)) + 1
-		var touched []int32
+		var candidates []int32
 		for _, id := range rare[:min(len(rare), keep)] {
-			for _, other := range holders[id] {
-				if with[other] == 0 {
-					with[other] = 1
-					touched = append(touched, other)
-				}
-			}
+			candidates = append(candidates, holders[id]...)
 		}
-		for _, other := range touched {
-			with[other] = 0
+		slices.Sort(candidates)
+		for _, other := range slices.Compact(candidates) {
 			if own.ImageOf(int(other)) != own.ImageOf(c) && jaccard(terms[c], terms[other]) >= nearDuplicate {
 				counts[c]++
 			}

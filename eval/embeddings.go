@@ -3,13 +3,14 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/tile64"
 )
 
-// A tile of scores: images are packed in panels of panelI, captions in panels of panelC.
+// Images are packed in panels of panelI rows, captions in panels of panelC.
 const (
 	panelI = tile64.Rows
 	panelC = tile64.Columns
@@ -24,7 +25,7 @@ var product = tile64.Best().Single
 // computed in float64 from float32 embeddings, e in ascending order. The product of two float32 values is exact
 // in float64, so fused and separate multiply-add, assembly and Go, and every tile size give the same bits.
 //
-// It stores the embeddings (images widened to float64), never S: COCO 5K takes 140 MB, not 1 GB.
+// It stores the embeddings (images widened to float64) instead of S: COCO 5K takes 140 MB, not 1 GB.
 type Embeddings struct {
 	images, captions, dim int
 	a                     []float64 // [ceil(N/panelI), E, panelI], zero padded
@@ -34,24 +35,13 @@ type Embeddings struct {
 // newEmbeddings copies image embeddings [N, dim] and caption embeddings [M, dim], both row-major, into panels.
 // NaN and infinite components are errors that name the row. pool may be nil.
 func newEmbeddings(pool *par.Pool, images, captions []float32, dim int) (*Embeddings, error) {
-	n, err := rows("image", images, dim)
-	if err != nil {
+	e := &Embeddings{dim: dim}
+	var err error
+	if e.images, e.a, err = pack[float64](pool, "image", images, dim, panelI); err != nil {
 		return nil, err
 	}
-	m, err := rows("caption", captions, dim)
-	if err != nil {
+	if e.captions, e.b, err = pack[float32](pool, "caption", captions, dim, panelC); err != nil {
 		return nil, err
-	}
-	e := &Embeddings{images: n, captions: m, dim: dim}
-	e.a = make([]float64, (n+panelI-1)/panelI*panelI*dim)
-	e.b = make([]float32, (m+panelC-1)/panelC*panelC*dim)
-	badI, ok := pack(pool, e.a, images, dim, panelI)
-	if !ok {
-		return nil, notFinite("image", images, badI, dim)
-	}
-	badC, ok := pack(pool, e.b, captions, dim, panelC)
-	if !ok {
-		return nil, notFinite("caption", captions, badC, dim)
 	}
 	return e, nil
 }
@@ -88,21 +78,19 @@ func (e *Embeddings) Tile(dst []float64, i0, i1, c0, c1 int) {
 	}
 }
 
-func rows(what string, x []float32, dim int) (int, error) {
+// pack copies rows x [n, dim] into panels [ceil(n/width), dim, width], padded with zeros. A component that is not
+// finite is an error that names its row.
+func pack[T float32 | float64](pool *par.Pool, what string, x []float32, dim, width int) (n int, panels []T,
+	err error) {
 	if dim <= 0 || len(x) == 0 || len(x)%dim != 0 {
-		return 0, fmt.Errorf("%s embeddings: %d values are not one or more rows of %d", what, len(x), dim)
+		return 0, nil, fmt.Errorf("%s embeddings: %d values are not one or more rows of %d", what, len(x), dim)
 	}
-	return len(x) / dim, nil
-}
-
-// pack writes x [n, dim] as panels [ceil(n/width), dim, width]; ok is false and row names the first panel's row with a
-// component that is not finite.
-func pack[T float32 | float64](pool *par.Pool, dst []T, x []float32, dim, width int) (row int, ok bool) {
-	n := len(x) / dim
+	n = len(x) / dim
+	panels = make([]T, (n+width-1)/width*width*dim)
 	var first atomic.Int64
 	first.Store(math.MaxInt64)
-	pool.For(len(dst)/(dim*width), par.Func(func(_, p int) {
-		out := dst[p*dim*width : (p+1)*dim*width]
+	pool.For(len(panels)/(dim*width), par.Func(func(_, p int) {
+		out := panels[p*dim*width : (p+1)*dim*width]
 		for r := p * width; r < min(n, (p+1)*width); r++ {
 			var bad float32 // v-v is 0, or NaN when v is not finite
 			for i, v := range x[r*dim : (r+1)*dim] {
@@ -115,21 +103,15 @@ func pack[T float32 | float64](pool *par.Pool, dst []T, x []float32, dim, width 
 			}
 		}
 	}))
-	return int(first.Load()), first.Load() == math.MaxInt64
-}
-
-func notFinite(what string, x []float32, row, dim int) error {
-	for j, v := range x[row*dim : (row+1)*dim] {
-		if v-v != 0 {
-			return fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this "+
-				"row is all zeros",
-				what, row, j, v)
-		}
+	if row := int(first.Load()); row < n {
+		j := slices.IndexFunc(x[row*dim:], func(v float32) bool { return v-v != 0 })
+		return 0, nil, fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of "+
+			"this row is all zeros", what, row, j, x[row*dim+j])
 	}
-	return nil
+	return n, panels, nil
 }
 
-// lower stores v when it is below the present value.
+// lower stores v if it is below the current value.
 func lower(at *atomic.Int64, v int64) {
 	for {
 		old := at.Load()

@@ -15,50 +15,37 @@ import (
 	"vsetrain/models"
 )
 
-// EncodeOptions say how a split is embedded. The result does not depend on them.
+// EncodeOptions control how a split is embedded. They do not change the result.
 type EncodeOptions struct {
-	Batch    int                   // images or captions at a time; 0 is 128
-	Workers  int                   // goroutines that prefetch batches; 0 is 2
-	Progress func(done, total int) // images and captions embedded so far; nil reports nothing
-	Boxes    *data.StoredBoxes     // of a network that looks at boxes; nil is the images' own
-	// Work is a folder where a network that scores pairs keeps the tiles it has scored, and finds those of a run that
-	// was killed; "" keeps nothing.
+	Batch    int                   // images or captions at a time; 0 means 128
+	Workers  int                   // goroutines that prefetch batches; 0 means 2
+	Progress func(done, total int) // images and captions embedded so far; may be nil
+	Boxes    *data.StoredBoxes     // for a network that reads boxes; nil takes the boxes of the images
+	// Work is a folder in which a network that scores pairs keeps the tiles that it has scored, so that a killed run
+	// can continue; "" keeps nothing.
 	Work        string
-	WorkSetting string                // how a person names another folder for Work, for messages; "" is --work
-	Pairs       func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
-	// Plan is told what a device with memory of its own keeps while a network scores pairs; nil reports nothing.
+	WorkSetting string                // how a user names another folder for Work, for messages; "" means --work
+	Pairs       func(done, total int) // pairs scored so far, for a network that scores pairs; may be nil
+	// Plan receives what stays in device memory while a network scores pairs; may be nil.
 	Plan func(PairPlan)
-	// First is the network of the runner in bf16, where ranks alone are wanted of a network that scores pairs: it
-	// scores all pairs, and those that may rank otherwise in fp32 are scored again, see settling. nil scores all by the
-	// runner.
+	// First runs the same network in bf16, for a network that scores pairs when only ranks are needed. It scores all
+	// pairs; pairs whose rank may differ in fp32 are scored again (see settling). nil scores all pairs in fp32.
 	First   *models.PairRunner
-	Settled func(Settled) // is told how many those were; nil reports nothing
-	// ProcessorTime is that of the process, by which First is compared with the runner; nil compares by the clock.
+	Settled func(Settled) // receives how many pairs were scored again; may be nil
+	// ProcessorTime is the processor time of the process, to compare the speed of First; nil takes the wall clock.
 	ProcessorTime func() time.Duration
-	// tile is the size of the tiles of pairs; zero is usualPairs.
+	// tile is the size of the tiles of pairs; zero means usualPairs.
 	tile tileSize
-	// Warn is told once that a device has no memory for tiles of the usual size; nil reports nothing.
+	// Warn is told once if device memory is too small for tiles of the usual size; may be nil.
 	Warn func(error)
 }
 
-// encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
-// captions [M, E], both in file order.
-func encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (images,
-	captions []float32, err error) {
-	n, c := s.NumImages(), s.NumCaptions()
-	report := o.Progress
-	if report == nil {
-		report = func(_, _ int) {}
+// part returns options whose progress is a part of a larger count, which begins at first.
+func (o EncodeOptions) part(first, total int) EncodeOptions {
+	if report := o.Progress; report != nil {
+		o.Progress = func(done, _ int) { report(first+done, total) }
 	}
-	o.Progress = func(done, _ int) { report(done, n+c) }
-	if images, err = EncodeImages(ctx, r, s, o); err != nil {
-		return nil, nil, err
-	}
-	o.Progress = func(done, _ int) { report(n+done, n+c) }
-	if captions, err = EncodeCaptions(ctx, r, s, v, o); err != nil {
-		return nil, nil, err
-	}
-	return images, captions, nil
+	return o
 }
 
 // EncodeImages embeds every distinct image of a split: [N, E] in file order.
@@ -69,15 +56,15 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 	if err != nil {
 		return nil, err
 	}
-	done, pieces := 0, NewShardedRows(r.Model.Instance.Dev, images, e)
+	done, pieces := 0, &shardedRows{v: divisionOf(r.Model.Instance.Dev), rows: images, width: e}
 	err = drain(context.WithoutCancel(ctx), l, func(b *data.Batch) error {
 		if done += b.N; o.Progress != nil {
 			o.Progress(done, n)
 		}
-		return pieces.Next(ctx, b.N, func(to []float32) error { return r.Images(to, b.Images) })
+		return pieces.next(ctx, b.N, func(to []float32) error { return r.Images(to, b.Images) })
 	})
 	if err == nil {
-		err = pieces.Finish(ctx)
+		err = pieces.finish(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("embed images of split %s: %w", s.Name(), err)
@@ -104,9 +91,9 @@ func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v
 	return captions, nil
 }
 
-// EncodeTexts embeds captions given as word ids: [N, dim] in their order. encode is given them in the order of their
-// lengths, so that batches need little padding: atOnce captions at a time, which may depend on the longest of those
-// that are left. The ranks of a job divide the batches. progress is told how many are done; nil reports nothing.
+// EncodeTexts embeds captions given as word ids: [N, dim] in their order. To save padding, it passes them to encode
+// longest first, atOnce captions at a time, which may depend on the longest caption left. The ranks of a job divide the
+// batches. progress may be nil.
 func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, atOnce func(longest int) int,
 	encode func(to []float32, b batch.Captions) error, progress func(done, total int)) ([]float32, error) {
 	order := make([]int32, len(ids))
@@ -115,7 +102,7 @@ func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, a
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return len(ids[b]) - len(ids[a]) })
 	rows, sorted := make([]float32, len(ids)*dim), make([]float32, len(ids)*dim)
-	pieces := NewShardedRows(d, sorted, dim)
+	pieces := &shardedRows{v: divisionOf(d), rows: sorted, width: dim}
 	for lo := 0; lo < len(order); {
 		b := batch.Captions{Indices: order[lo:min(len(order), lo+atOnce(len(ids[order[lo]])))]}
 		for _, i := range b.Indices {
@@ -125,11 +112,11 @@ func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, a
 		if lo += n; progress != nil {
 			progress(lo, len(ids))
 		}
-		if err := pieces.Next(ctx, n, func(to []float32) error { return encode(to, b) }); err != nil {
+		if err := pieces.next(ctx, n, func(to []float32) error { return encode(to, b) }); err != nil {
 			return nil, err
 		}
 	}
-	if err := pieces.Finish(ctx); err != nil {
+	if err := pieces.finish(ctx); err != nil {
 		return nil, err
 	}
 	for j, i := range order {
@@ -138,12 +125,12 @@ func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, a
 	return rows, nil
 }
 
-// loader returns the options of the loaders of a split.
+// loader returns the options for loaders of a split.
 func (o *EncodeOptions) loader() data.LoaderOptions {
 	return data.LoaderOptions{Batch: cmp.Or(o.Batch, 128), Workers: o.Workers}
 }
 
-// imageLoader returns those of a loader of images, which reads what does not stay on the device.
+// imageLoader returns the options for a loader of images, which skips the fields that are resident on the device.
 func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 	lo := o.loader()
 	lo.Boxes, lo.Fields = o.Boxes, []data.Field{}
@@ -156,22 +143,27 @@ func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 	return lo
 }
 
-// Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph
-// computes where its score is not a dot product. The ranks of a job divide the work, and rank 0 alone has the scores:
-// the others return nil.
+// Score embeds a split with a network in evaluation mode and returns its scores: float64 dot products of the
+// embeddings, or the output of the network's graph if its score is not a dot product. The ranks of a job divide the
+// work. Only rank 0 has the scores; the others return nil.
 func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Tokenizer,
 	o EncodeOptions) (Scores, error) {
 	if r.Pairs != nil {
 		return scorePairs(ctx, r.Pairs, s, v, o)
 	}
-	images, captions, err := encode(ctx, r.Embeds, s, v, o)
+	n, all := s.NumImages(), s.NumImages()+s.NumCaptions()
+	images, err := EncodeImages(ctx, r.Embeds, s, o.part(0, all))
+	if err != nil {
+		return nil, err
+	}
+	captions, err := EncodeCaptions(ctx, r.Embeds, s, v, o.part(n, all))
 	if rank, _ := device.RankOf(r.Embeds.Model.Instance.Dev); err != nil || rank > 0 {
 		return nil, err
 	}
 	return ScoreEmbeddings(ctx, pool, r.Embeds, images, captions)
 }
 
-// ScoreEmbeddings returns the scores of image embeddings [N, E] and caption embeddings [M, E] of an embedder.
+// ScoreEmbeddings returns the scores of image embeddings [N, E] and caption embeddings [M, E].
 func ScoreEmbeddings(ctx context.Context, pool *par.Pool, r *models.EmbedRunner, images, captions []float32) (Scores,
 	error) {
 	if r.DotProduct() {

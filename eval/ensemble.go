@@ -8,7 +8,7 @@ import (
 // Member is one model of an ensemble.
 type Member struct {
 	Name   string // for messages: the checkpoint or file
-	Data   string // identifies the split that was scored, such as a digest of its ids and captions; compared as it is
+	Data   string // identifies the scored split, such as a digest of its ids and captions; equal for all members
 	Scores Scores
 }
 
@@ -16,15 +16,15 @@ type Member struct {
 //
 //	S = (S_1 + ... + S_n) / n      in float64, members in the order given,
 //
-// as SGRAF (SAF + SGR), VSRN, GSMN and VSE-infinity average two models before ranking. It is an error when the
-// members differ in shape or were scored on different data.
+// as SGRAF (SAF + SGR), VSRN, GSMN and VSE-infinity average two models before ranking. It is an error if the members
+// differ in shape or were scored on different data.
 func Ensemble(members ...Member) (Scores, error) {
 	if len(members) == 0 {
 		return nil, fmt.Errorf("ensemble of no models")
 	}
 	first := members[0]
 	n, m := first.Scores.Dims()
-	e := &ensemble{images: n, captions: m}
+	e := &ensemble{}
 	for _, b := range members {
 		if bn, bm := b.Scores.Dims(); bn != n || bm != m {
 			return nil, fmt.Errorf("ensemble: %s has scores of %d images x %d captions, %s of %d x %d: score the "+
@@ -45,12 +45,11 @@ func Ensemble(members ...Member) (Scores, error) {
 }
 
 type ensemble struct {
-	images, captions int
-	members          []Scores
-	scratch          sync.Pool // *[]float64
+	members []Scores
+	scratch sync.Pool // *[]float64
 }
 
-func (e *ensemble) Dims() (images, captions int) { return e.images, e.captions }
+func (e *ensemble) Dims() (images, captions int) { return e.members[0].Dims() }
 
 func (e *ensemble) At(i, c int) float64 {
 	var s float64

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,27 +14,35 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// IDs are the names by which judgements call the images and captions of a split.
+// IDs are the names that judgements use for the images and captions of a split.
 type IDs struct {
 	Split    string   // for messages, such as "split test of data/f8k"
 	Images   []string // [N]
 	Captions []string // [M]
 
-	images, captions map[string]int32
+	images, captions numbers
 }
 
-// cocoCaptionIDs is the file of MS-COCO's 25,000 caption numbers in the order of the testall split, as the package
-// eccv_caption has it. Where it lies beside judgements, captions are called by these numbers.
+// numbers maps the ids of images or captions, in the form of plainID, to their numbers in the split.
+type numbers map[string]int32
+
+func (n numbers) of(id string) (number int32, known bool) {
+	number, known = n[plainID(id)]
+	return number, known
+}
+
+// cocoCaptionIDs is the file of MS-COCO's 25,000 caption numbers in the order of the testall split, as in the package
+// eccv_caption. If it is in the folder of the judgements, they name captions by these numbers.
 const cocoCaptionIDs = "coco_test_ids.npy"
 
 // NewIDs names the images and captions of a split for the judgements in a folder:
 //
-//   - an image by its line in the ids file, or by its number if there is none;
-//   - caption j = 0, 1, ... of an image ID by ID#j, as Flickr8K and Flickr30K do;
-//   - but where the folder holds coco_test_ids.npy, a caption by its number there, and an image by the number that
-//     original_caption_to_image.json, if it is there too, has for its captions.
+//   - an image by its line in the ids file, or by its number if there is no such file;
+//   - caption j = 0, 1, ... of an image ID by ID#j, as in Flickr8K and Flickr30K;
+//   - if the folder holds coco_test_ids.npy, a caption by its number in that file, and an image by the number that
+//     original_caption_to_image.json, if it is in the folder, gives for its captions.
 //
-// A COCO file name (COCO_val2014_000000391895.jpg, 000000391895.jpg) and the number in it are one.
+// A COCO file name (COCO_val2014_000000391895.jpg, 000000391895.jpg) and its number are the same id.
 func NewIDs(s *data.Split, folder string) (*IDs, error) {
 	own := s.Groups()
 	ids := &IDs{Split: fmt.Sprintf("split %s of %s", s.Name(), s.Dir()), Images: make([]string, own.Images()),
@@ -50,7 +59,7 @@ func NewIDs(s *data.Split, folder string) (*IDs, error) {
 	return ids, ids.index()
 }
 
-// index makes the maps from names to numbers.
+// index makes the maps from ids to numbers.
 func (ids *IDs) index() (err error) {
 	if ids.images, err = numbered(ids.Images, "image"); err == nil {
 		ids.captions, err = numbered(ids.Captions, "caption")
@@ -61,7 +70,7 @@ func (ids *IDs) index() (err error) {
 	return nil
 }
 
-// readCOCO takes the names of captions and images from the files beside judgements, if they exist.
+// readCOCO reads the ids of captions and images from the files in the folder of the judgements, if they exist.
 func (ids *IDs) readCOCO(folder string, groups data.Groups) error {
 	path := filepath.Join(folder, cocoCaptionIDs)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +86,7 @@ func (ids *IDs) readCOCO(folder string, groups data.Groups) error {
 		return fmt.Errorf("judgements: %w", err)
 	}
 	if len(numbers) != len(ids.Captions) {
-		return fmt.Errorf("%s: numbers of %d captions, but %s has %d: these judgements are of another split "+
+		return fmt.Errorf("%s: numbers of %d captions, but %s has %d: these judgements are for another split "+
 			"(MS-COCO's 5,000 test images are --split testall)",
 			path, len(numbers), ids.Split, len(ids.Captions))
 	}
@@ -89,7 +98,7 @@ func (ids *IDs) readCOCO(folder string, groups data.Groups) error {
 		return nil
 	}
 	var images map[string]idList
-	if err := readWhole(path, &images); err != nil {
+	if err := readJSON(path, func(dec *json.Decoder) error { return dec.Decode(&images) }); err != nil {
 		return err
 	}
 	for c, caption := range ids.Captions {
@@ -107,20 +116,8 @@ func (ids *IDs) readCOCO(folder string, groups data.Groups) error {
 	return nil
 }
 
-// image returns the number of an image of the split.
-func (ids *IDs) image(id string) (int32, bool) {
-	i, ok := ids.images[plainID(id)]
-	return i, ok
-}
-
-// caption returns the number of a caption of the split.
-func (ids *IDs) caption(id string) (int32, bool) {
-	c, ok := ids.captions[plainID(id)]
-	return c, ok
-}
-
-func numbered(names []string, kind string) (map[string]int32, error) {
-	m := make(map[string]int32, len(names))
+func numbered(names []string, kind string) (numbers, error) {
+	m := make(numbers, len(names))
 	for i, name := range names {
 		name = plainID(name)
 		if before, twice := m[name]; twice {
@@ -134,7 +131,7 @@ func numbered(names []string, kind string) (map[string]int32, error) {
 
 var cocoName = regexp.MustCompile(`^(?:COCO_[a-z]+\d+_)?0*(\d{1,12})\.jpg((?:#\d+)?)$`)
 
-// plainID is the form in which ids are compared: the number of a COCO file name.
+// plainID returns the form of an id that is compared: for a COCO file name its number.
 func plainID(id string) string {
 	if len(id) >= 16 && (id[0] == 'C' || id[0] == '0') {
 		if m := cocoName.FindStringSubmatch(id); m != nil {

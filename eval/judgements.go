@@ -16,23 +16,24 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Judgements say which captions are right for an image and which images for a caption, beyond the k captions that were
-// written for it. Both directions are lists of their own, because people judge what a network retrieved.
+// Judgements say which captions are right for an image and which images are right for a caption, beyond the captions
+// that were written for the image. The two directions have separate lists, because people judged what networks
+// retrieved.
 type Judgements struct {
-	Name     string // of their files, such as eccv
+	Name     string // from the file names, such as eccv
 	I2T, T2I Relevance
 }
 
-// The names of the two directions, in file names and as keys of one file for both.
+// The names of the two directions, in file names and as keys of a file with both directions.
 const (
 	imageToCaption = "image_to_caption"
 	captionToImage = "caption_to_image"
 )
 
-// FindJudgements lists the judgements that a path names: each is one file, or the pair of files for both directions.
+// FindJudgements lists the judgements at a path. Each is one file, or a pair of files for the two directions.
 //
-//	DIR                       every pair NAME_image_to_caption.json, NAME_caption_to_image.json in it, by name
-//	NAME_image_to_caption.json, NAME_caption_to_image.json     the pair of it
+//	DIR                       every pair NAME_image_to_caption.json, NAME_caption_to_image.json in it, sorted by name
+//	NAME_image_to_caption.json, NAME_caption_to_image.json     the pair with this file
 //	FILE.json                 one file {"image_to_caption": {...}, "caption_to_image": {...}}
 func FindJudgements(path string) ([][]string, error) {
 	st, err := os.Stat(path)
@@ -73,23 +74,23 @@ func FindJudgements(path string) ([][]string, error) {
 	return sets, nil
 }
 
-// globQuote escapes what filepath.Glob would take for a pattern.
+// globQuote escapes the characters that filepath.Glob takes for a pattern.
 func globQuote(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// absentLimit is the share of positives that may be absent from the split. ECCV Caption names two of 22,550 that are:
-// sixth captions of images of which the split has five.
+// absentLimit is the fraction of positives that may be absent from the split. Two of the 22,550 positives of ECCV
+// Caption are absent: they are sixth captions of images with five captions in the split.
 const absentLimit = 0.001
 
-// ReadJudgements reads one of the lists of files that FindJudgements returns. Every query must be one of the split's
-// with a positive in it, and at most one positive in a thousand may be absent from it; lists must not be empty, nor
-// name a positive twice. Ids are strings or numbers, which mean the same.
+// ReadJudgements reads one of the lists of files that FindJudgements returns. Every query must be in the split and have
+// a positive in the split; at most one positive in a thousand may be absent. A list of positives must not be empty or
+// name a positive twice. Ids are strings or numbers: "7" and 7 are the same id.
 func ReadJudgements(files []string, ids *IDs) (*Judgements, error) {
 	j := &Judgements{Name: judgementsName(files[0])}
 	both := []direction{
-		{&j.I2T, "image", "caption", ids.image, ids.caption, ids},
-		{&j.T2I, "caption", "image", ids.caption, ids.image, ids},
+		{&j.I2T, "image", "caption", ids.images, ids.captions, ids},
+		{&j.T2I, "caption", "image", ids.captions, ids.images, ids},
 	}
 	if len(files) == 2 {
 		for i := range both {
@@ -122,7 +123,7 @@ func ReadJudgements(files []string, ids *IDs) (*Judgements, error) {
 	return j, nil
 }
 
-// judgementsName is the name of judgements in tables.
+// judgementsName returns the name of judgements in tables.
 func judgementsName(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".json")
 	if short := strings.TrimRight(strings.TrimSuffix(name, imageToCaption), "_-."); short != "" {
@@ -133,10 +134,10 @@ func judgementsName(file string) string {
 
 // direction reads the lists of one direction.
 type direction struct {
-	into              *Relevance
-	query, candidate  string
-	queryAt, answerAt func(id string) (int32, bool)
-	ids               *IDs
+	into             *Relevance
+	query, candidate string // "image" or "caption"
+	queries, answers numbers
+	ids              *IDs
 }
 
 func (d *direction) read(dec *json.Decoder) error {
@@ -148,23 +149,23 @@ func (d *direction) read(dec *json.Decoder) error {
 			return fmt.Errorf("%s %s: %w", d.query, key, err)
 		}
 		if len(list) == 0 {
-			return fmt.Errorf("%s %s has an empty list of positives; remove it, or name what answers it", d.query, key)
+			return fmt.Errorf("%s %s has an empty list of positives; remove it, or add its positives", d.query, key)
 		}
 		positives := make([]int32, 0, len(list))
 		for _, id := range list {
-			if at, known := d.answerAt(id); known {
+			if at, known := d.answers.of(id); known {
 				positives = append(positives, at)
 			} else {
 				c.unknown(d.candidate, id)
 			}
 		}
-		if i := firstTwice(list, positives, d.answerAt); i >= 0 {
+		if i := firstTwice(list, positives, d.answers); i >= 0 {
 			return fmt.Errorf("%s %s lists %s %s twice", d.query, key, d.candidate, list[i])
 		}
 		c.queries++
 		c.positives += len(list)
 		c.absent += len(list) - len(positives)
-		q, known := d.queryAt(key)
+		q, known := d.queries.of(key)
 		if !known {
 			c.unknown(d.query, key)
 		}
@@ -173,7 +174,7 @@ func (d *direction) read(dec *json.Decoder) error {
 			return nil
 		}
 		if judged[q] {
-			return fmt.Errorf("%s %s stands there twice", d.query, key)
+			return fmt.Errorf("%s %s is listed twice", d.query, key)
 		}
 		judged[q] = true
 		d.into.add(q, positives, len(list)-len(positives))
@@ -185,16 +186,15 @@ func (d *direction) read(dec *json.Decoder) error {
 	case c.queries == 0:
 		return fmt.Errorf("no judgements: the object of %ss is empty", d.query)
 	case c.lost > 0 || float64(c.absent) > absentLimit*float64(c.positives):
-		return fmt.Errorf("%s is not in %s: it lacks %d of the %d %ss, or all that answers them, and %d of the %d "+
-			"positives; its images are named like %q and its "+
-			"captions like %q: are these judgements of another split (--split), or is a file of ids missing?", c.first,
-			d.ids.Split, c.lost, c.queries, d.query,
-			c.absent, c.positives, d.ids.Images[0], d.ids.Captions[0])
+		return fmt.Errorf("%s is not in %s: it lacks %d of the %d %ss, or all their positives, and %d of the %d "+
+			"positives; its images are named like %q and its captions like %q: are these judgements for another split "+
+			"(--split), or is a file of ids missing?", c.first, d.ids.Split, c.lost, c.queries, d.query, c.absent,
+			c.positives, d.ids.Images[0], d.ids.Captions[0])
 	}
 	return nil
 }
 
-// lists counts what a direction names, and what of it the split lacks.
+// lists counts the ids of a direction, and those that the split lacks.
 type lists struct {
 	queries, lost     int
 	positives, absent int
@@ -207,14 +207,13 @@ func (c *lists) unknown(kind, id string) {
 	}
 }
 
-// firstTwice returns the index in a list of an id that occurs there twice, -1 if there is none. positives are the
-// numbers of the ids that are known, in the order of the list.
-func firstTwice(list idList, positives []int32, known func(id string) (int32, bool)) int {
-	sorted := slices.Clone(positives)
-	slices.Sort(sorted)
+// firstTwice returns the index of an id that a list holds twice, -1 if there is none. positives are the numbers of the
+// known ids, in the order of the list.
+func firstTwice(list idList, positives []int32, known numbers) int {
+	sorted := slices.Sorted(slices.Values(positives))
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i] == sorted[i-1] {
-			return slices.IndexFunc(list, func(id string) bool { at, ok := known(id); return ok && at == sorted[i] })
+			return slices.IndexFunc(list, func(id string) bool { at, ok := known.of(id); return ok && at == sorted[i] })
 		}
 	}
 	if len(list) == len(positives) {
@@ -222,7 +221,7 @@ func firstTwice(list idList, positives []int32, known func(id string) (int32, bo
 	}
 	seen := map[string]bool{}
 	for i, id := range list {
-		if _, ok := known(id); ok {
+		if _, ok := known.of(id); ok {
 			continue
 		}
 		if seen[id] {
@@ -236,8 +235,8 @@ func firstTwice(list idList, positives []int32, known func(id string) (int32, bo
 // idList is a list of ids, strings or whole numbers.
 type idList []string
 
-// UnmarshalJSON reads numbers by itself, because lists of plausible matches hold millions of them, and leaves strings
-// to the JSON package.
+// UnmarshalJSON parses lists of numbers itself, because lists of plausible matches hold millions of them. It leaves
+// lists with strings to encoding/json.
 func (l *idList) UnmarshalJSON(b []byte) error {
 	inner, opened := bytes.CutPrefix(bytes.TrimSpace(b), []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))
@@ -304,11 +303,11 @@ func readJSON(path string, read func(*json.Decoder) error) error {
 	err = read(dec)
 	if err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("expected one JSON object and nothing behind it")
+			err = errors.New("expected one JSON object and nothing after it")
 		}
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = errors.New("the file ends within its JSON object: it is cut off")
+		err = errors.New("the file ends within its JSON object: it is truncated")
 	}
 	if err != nil {
 		return regular.Explain(fmt.Errorf("judgements %s:%d: %w", path, lines.Line(dec.InputOffset()), err), path,
@@ -317,7 +316,7 @@ func readJSON(path string, read func(*json.Decoder) error) error {
 	return nil
 }
 
-// object reads a JSON object and hands every key to value, which must read the value.
+// object reads a JSON object and passes every key to value, which must read the value.
 func object(dec *json.Decoder, value func(key string) error) error {
 	start, err := dec.Token()
 	if err != nil {
@@ -337,9 +336,4 @@ func object(dec *json.Decoder, value func(key string) error) error {
 	}
 	_, err = dec.Token()
 	return err
-}
-
-// readWhole decodes a JSON file.
-func readWhole(path string, v any) error {
-	return readJSON(path, func(dec *json.Decoder) error { return dec.Decode(v) })
 }

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,37 +32,42 @@ func openSplit(t testing.TB, ids string) *data.Split {
 const pair1 = "x_image_to_caption.json"
 const pair2 = "x_caption_to_image.json"
 
-// Ids are the ids of the ids file, or of COCO; strings and numbers are one, and so are COCO's file names and numbers.
+// cocoFolder makes a folder with the caption numbers of COCO, and files of the given texts.
+func cocoFolder(t *testing.T, files map[string]string, numbers ...int64) string {
+	t.Helper()
+	dir := try.Files(t, files)
+	w := try.Get(npy.Create(filepath.Join(dir, cocoCaptionIDs), npy.I64, []int{len(numbers)}))(t)
+	try.Do(t, errors.Join(w.WriteInts(numbers), w.Close()))
+	return dir
+}
+
+// worldIDs are the ids of three images of two captions.
+func worldIDs(t testing.TB) *IDs {
+	return testIDs(t, []string{"1", "2", "3"}, []string{"10", "11", "20", "21", "30", "31"})
+}
+
+// Ids come from the ids file or from COCO. A string and a number are the same id, and so are a COCO file name and its
+// number.
 func TestIDs(t *testing.T) {
-	numbers := t.TempDir()
-	w, err := npy.Create(filepath.Join(numbers, cocoCaptionIDs), npy.I64, []int{6})
-	if err == nil {
-		if err = w.WriteInts([]int64{770337, 771687, 38, 39, 40, 41}); err == nil {
-			err = w.Close()
-		}
-	}
-	try.Do(t, err)
+	numbers := []int64{770337, 771687, 38, 39, 40, 41}
 	for _, c := range []struct {
 		name, ids, folder string
-		files             map[string]string
 		images, captions  string // the lists of the first image and of its second caption
 	}{
-		{"flickr", "1_a.jpg\n2_b.jpg\n3_c.jpg\n", "", nil, `{"1_a.jpg": ["1_a.jpg#0", "3_c.jpg#1"]}`,
+		{"flickr", "1_a.jpg\n2_b.jpg\n3_c.jpg\n", "", `{"1_a.jpg": ["1_a.jpg#0", "3_c.jpg#1"]}`,
 			`{"1_a.jpg#1": ["2_b.jpg"]}`},
-		{"numbers of rows", "", "", nil, `{"0": ["0#0", "2#1"]}`, `{"0#1": [1]}`},
-		{"coco file names", "COCO_val2014_000000391895.jpg\n000000000042.jpg\n7\n", "", nil,
+		{"numbers of rows", "", "", `{"0": ["0#0", "2#1"]}`, `{"0#1": [1]}`},
+		{"coco file names", "COCO_val2014_000000391895.jpg\n000000000042.jpg\n7\n", "",
 			`{"391895": ["COCO_val2014_000000391895.jpg#0", "7#1"]}`, `{"391895#1": [42]}`},
-		{"coco captions", "391895\n42\n7\n", numbers, nil, `{"391895": [770337, "41"]}`, `{"771687": [42]}`},
-		{"coco captions and images", "a\nb\nc\n", numbers,
-			map[string]string{"original_caption_to_image.json": `{"770337":[1],"771687":[1],"38":[2],"39":[2],` +
-				`"40":["3"],"41":[3]}`},
+		{"coco captions", "391895\n42\n7\n", cocoFolder(t, nil, numbers...), `{"391895": [770337, "41"]}`,
+			`{"771687": [42]}`},
+		{"coco captions and images", "a\nb\nc\n", cocoFolder(t, map[string]string{
+			"original_caption_to_image.json": `{"770337":[1],"771687":[1],"38":[2],"39":[2],"40":["3"],"41":[3]}`},
+			numbers...),
 			`{"1": [770337, 41]}`, `{"771687": [2]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := try.Files(t, map[string]string{pair1: c.images, pair2: c.captions})
-			for name, text := range c.files {
-				try.Do(t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o666))
-			}
 			ids := try.Get(NewIDs(openSplit(t, c.ids), c.folder))(t)
 			j := try.Get(ReadJudgements([]string{filepath.Join(dir, pair1), filepath.Join(dir, pair2)}, ids))(t)
 			if !slices.Equal(j.I2T.Queries, []int32{0}) || !slices.Equal(j.I2T.Positives, []int32{0, 5}) ||
@@ -74,33 +80,21 @@ func TestIDs(t *testing.T) {
 }
 
 func TestBadIDs(t *testing.T) {
-	coco := func(numbers []int64) string {
-		dir := t.TempDir()
-		w, err := npy.Create(filepath.Join(dir, cocoCaptionIDs), npy.I64, []int{len(numbers)})
-		if err == nil {
-			if err = w.WriteInts(numbers); err == nil {
-				err = w.Close()
-			}
-		}
-		try.Do(t, err)
-		return dir
-	}
-	with := func(dir, original string) string {
-		try.Do(t, os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original), 0o666))
-		return dir
+	with := func(original string) string {
+		return cocoFolder(t, map[string]string{"original_caption_to_image.json": original}, 1, 2, 3, 4, 5, 6)
 	}
 	for _, c := range []struct {
 		name, folder, ids string
 		want              []string
 	}{
-		{"another split", coco([]int64{1, 2, 3}), "", []string{"coco_test_ids.npy", "3 captions", "has 6",
+		{"another split", cocoFolder(t, nil, 1, 2, 3), "", []string{"coco_test_ids.npy", "3 captions", "has 6",
 			"another split", "testall"}},
-		{"one caption twice", coco([]int64{1, 2, 3, 4, 5, 1}), "", []string{"captions 0 and 5 have the same id 1"}},
+		{"one caption twice", cocoFolder(t, nil, 1, 2, 3, 4, 5, 1), "",
+			[]string{"captions 0 and 5 have the same id 1"}},
 		{"one image twice", "", "a\nb\na\n", []string{"images 0 and 2 have the same id a"}},
-		{"a caption without image", with(coco([]int64{1, 2, 3, 4, 5, 6}), `{"1":[1]}`), "",
+		{"a caption without image", with(`{"1":[1]}`), "",
 			[]string{"original_caption_to_image.json", "one image of caption 2, found 0"}},
-		{"captions in another order", with(coco([]int64{1, 2, 3, 4, 5, 6}),
-			`{"1":[1],"2":[2],"3":[2],"4":[2],"5":[3],"6":[3]}`), "",
+		{"captions in another order", with(`{"1":[1],"2":[2],"3":[2],"4":[2],"5":[3],"6":[3]}`), "",
 			[]string{"captions 1 and 2 of image row 0 have images 1 and 2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,7 +113,7 @@ func wantWords(t *testing.T, err error, words ...string) {
 }
 
 func TestBadJudgements(t *testing.T) {
-	ids := testIDs(t, []string{"1", "2", "3"}, []string{"10", "11", "20", "21", "30", "31"})
+	ids := worldIDs(t)
 	const good = `{"10": [1, 2]}`
 	for _, c := range []struct {
 		name, images string
@@ -143,9 +137,9 @@ func TestBadJudgements(t *testing.T) {
 		{"a fraction", `{"1": [10.5]}`, []string{"image 1: expected an id", "10.5"}},
 		{"a list of lists", `{"1": [[10]]}`, []string{"expected an id", "[10]"}},
 		{"no object", `[1, 2]`, []string{"x_image_to_caption.json:1", "expected an object"}},
-		{"cut off", `{"1": [10], "2"`, []string{"cut off"}},
-		{"empty file", ``, []string{"cut off"}},
-		{"two objects", `{"1": [10]} {"2": [20]}`, []string{"one JSON object and nothing behind it"}},
+		{"truncated", `{"1": [10], "2"`, []string{"truncated"}},
+		{"empty file", ``, []string{"truncated"}},
+		{"two objects", `{"1": [10]} {"2": [20]}`, []string{"one JSON object and nothing after it"}},
 		{"no JSON", "{\n\n1: [10]}", []string{"x_image_to_caption.json:3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,32 +153,25 @@ func TestBadJudgements(t *testing.T) {
 			}
 		})
 	}
-	dir := try.Files(t, map[string]string{"both.json": `{"image_to_caption": {"1": [10]}}`, "other.json": `{"i2t": {}}`,
-		"twice.json": `{"image_to_caption": {"1": [10]}, "image_to_caption": {"2": [10]}}`})
-	_, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids)
-	wantWords(t, err, "both.json", `no "caption_to_image"`)
+	read := func(text string, ids *IDs) (*Judgements, error) {
+		return ReadJudgements([]string{filepath.Join(try.Files(t, map[string]string{"j.json": text}), "j.json")}, ids)
+	}
+	try.Refuses(read(`{"image_to_caption": {"1": [10]}}`, ids))(t, "j.json", `no "caption_to_image"`)
+	try.Refuses(read(`{"i2t": {}}`, ids))(t, "j.json:1", `key "i2t"`, "image_to_caption")
+	try.Refuses(read(`{"image_to_caption": {"1": [10]}, "image_to_caption": {"2": [10]}}`, ids))(t, "j.json:1",
+		"stands twice")
 
 	// One positive in a thousand may be absent: it counts, and is never found.
-	var many, captions []string
+	var captions []string
 	for c := range 1000 {
 		captions = append(captions, strconv.Itoa(c))
-		many = append(many, strconv.Itoa(c))
 	}
 	large := testIDs(t, []string{"1"}, captions)
-	few := try.Files(t, map[string]string{"few.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
-		`, 5000]}, "caption_to_image": {"1": [1]}}`,
-		"more.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
-			`, 5000, 5001]}, "caption_to_image": {"1": [1]}}`})
-	j, err := ReadJudgements([]string{filepath.Join(few, "few.json")}, large)
-	if err != nil || len(j.I2T.Positives) != 1000 || j.I2T.Absent[0] != 1 {
+	many := `{"caption_to_image": {"1": [1]}, "image_to_caption": {"1": [` + strings.Join(captions, ",")
+	if j, err := read(many+", 5000]}}", large); err != nil || len(j.I2T.Positives) != 1000 || j.I2T.Absent[0] != 1 {
 		t.Errorf("an absent positive: %+v, %v", j, err)
 	}
-	_, err = ReadJudgements([]string{filepath.Join(few, "more.json")}, large)
-	wantWords(t, err, "caption 5000 is not in split", "2 of the 1002 positives")
-	_, err = ReadJudgements([]string{filepath.Join(dir, "other.json")}, ids)
-	wantWords(t, err, "other.json:1", `key "i2t"`, "image_to_caption")
-	_, err = ReadJudgements([]string{filepath.Join(dir, "twice.json")}, ids)
-	wantWords(t, err, "twice.json:1", "stands twice")
+	try.Refuses(read(many+", 5000, 5001]}}", large))(t, "caption 5000 is not in split", "2 of the 1002 positives")
 }
 
 func TestFindJudgements(t *testing.T) {
@@ -195,13 +182,11 @@ func TestFindJudgements(t *testing.T) {
 		filepath.Base(sets[1][0]) != "b_image_to_caption.json" {
 		t.Errorf("%v, %v", sets, err)
 	}
-	_, err = FindJudgements(t.TempDir())
-	wantWords(t, err, "no judgements in this folder", "NAME_image_to_caption.json")
-	_, err = FindJudgements(filepath.Join(dir, "nowhere"))
-	wantWords(t, err, "nowhere")
+	try.Refuses(FindJudgements(t.TempDir()))(t, "no judgements in this folder", "NAME_image_to_caption.json")
+	try.Refuses(FindJudgements(filepath.Join(dir, "nowhere")))(t, "nowhere")
 	half := try.Files(t, map[string]string{"a_caption_to_image.json": ""})
-	_, err = FindJudgements(filepath.Join(half, "a_caption_to_image.json"))
-	wantWords(t, err, "the other direction is missing", "a_image_to_caption.json")
+	try.Refuses(FindJudgements(filepath.Join(half, "a_caption_to_image.json")))(t, "the other direction is missing",
+		"a_image_to_caption.json")
 }
 
 const expert = "1\t10\t4\t4\t3\n1\t20\t1\t1\t2\n2\t20\t2\t3\t3\n2\t31\t1\t1\t1\n"
@@ -212,7 +197,7 @@ const crowd = "1\t10\t1\t3\t0\n1\t20\t0\t0\t3\n2\t20\t0.666666666666667\t2\t1\n2
 // own captions (1, 10), (2, 20) two pairs are left, which agree. The numbers of the experts, with each rating by
 // itself, are scipy 1.17's.
 func TestAgreementWithPeople(t *testing.T) {
-	ids := testIDs(t, []string{"1", "2", "3"}, []string{"10", "11", "20", "21", "30", "31"})
+	ids := worldIDs(t)
 	s := &Dense[float64]{3, 6, make([]float64, 18)}
 	for at, v := range map[int]float64{0: 9, 2: 1, 6 + 2: 5, 6 + 5: 7} {
 		s.Data[at] = v
@@ -240,17 +225,18 @@ func (a Agreement) list() []float64 {
 }
 
 func TestBadRatings(t *testing.T) {
-	ids := testIDs(t, []string{"1", "2", "3"}, []string{"10", "11", "20", "21", "30", "31"})
+	ids := worldIDs(t)
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown image", expert + "9\t10\t1\t1\t1\n", "r.txt:5: image 9 is not in split test of world"},
 		{"unknown caption", "1\t99\t1\t1\t1\n", "r.txt:1: caption 99 is not in split test of world"},
 		{"fields", "1\t10\t1\t1\n", "r.txt:1: 4 fields"},
-		{"no number", "1\t10\tx\t1\t1\n", `r.txt:1: "x" is no rating`},
-		{"a rating of 5", "1\t10\t5\t1\t1\n", "expected three ratings of 1 to 4, or a share"},
-		{"a share of other counts", "1\t10\t0.5\t3\t0\n", "expected three ratings of 1 to 4, or a share"},
+		{"no number", "1\t10\tx\t1\t1\n", `r.txt:1: "x" is not a rating`},
+		{"a rating of 5", "1\t10\t5\t1\t1\n", "expected three ratings from 1 to 4, or a share"},
+		{"a share of other counts", "1\t10\t0.5\t3\t0\n", "expected three ratings from 1 to 4, or a share"},
 		{"nobody", "1\t10\t0\t0\t0\n", "expected three ratings"},
-		{"both kinds", expert + "1\t11\t1\t3\t0\n", "r.txt:5: numbers 1 3 0 are of another kind than those of line 1"},
-		{"a pair twice", expert + "2\t20\t1\t1\t1\n", "image 2 and caption 20 stand in line 3 too"},
+		{"both kinds", expert + "1\t11\t1\t3\t0\n", "r.txt:5: numbers 1 3 0 are of another kind than the numbers of " +
+			"line 1"},
+		{"a pair twice", expert + "2\t20\t1\t1\t1\n", "image 2 and caption 20 are in line 3 too"},
 		{"empty", "", "the file is empty"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -258,10 +244,10 @@ func TestBadRatings(t *testing.T) {
 			wantWords(t, err, c.want)
 		})
 	}
-	r, err := ReadRatings(filepath.Join(try.Files(t, map[string]string{"r.txt": "1\t10\t2\t2\t2\n"}), "r.txt"), ids)
-	try.Do(t, err)
-	_, err = Agree(&Dense[float64]{3, 6, make([]float64, 18)}, each(&Dense[float64]{3, 6, make([]float64, 18)}, 2), r)
-	wantWords(t, err, "ratings r", "at least two different values")
+	dir := try.Files(t, map[string]string{"r.txt": "1\t10\t2\t2\t2\n"})
+	r := try.Get(ReadRatings(filepath.Join(dir, "r.txt"), ids))(t)
+	s := &Dense[float64]{3, 6, make([]float64, 18)}
+	try.Refuses(Agree(s, each(s, 2), r))(t, "ratings r", "at least two different values")
 }
 
 // No file makes a reader panic, and what is read fits the split.
@@ -270,9 +256,7 @@ func FuzzJudgements(f *testing.F) {
 		expert, crowd, "1\t10\t1e9\t1\t1\n"} {
 		f.Add([]byte(s))
 	}
-	ids := &IDs{Split: "split test of world", Images: []string{"1", "2", "3"},
-		Captions: []string{"10", "11", "20", "21", "30", "31"}}
-	try.Do(f, ids.index())
+	ids := worldIDs(f)
 	scores := &Dense[float64]{3, 6, make([]float64, 18)}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		both := bytes.Join([][]byte{[]byte(`{"caption_to_image": {"10": [1]}, "image_to_caption": `), b, []byte("}")},

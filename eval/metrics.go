@@ -1,12 +1,8 @@
 package eval
 
 import (
-	"fmt"
 	"math"
 	"slices"
-
-	"vsetrain/data"
-	"vsetrain/internal/compute/par"
 )
 
 // Recalls are the measures of one direction: percentages of queries whose rank is below 1, 5 and 10, and the
@@ -28,7 +24,7 @@ type Metrics struct {
 	T2I      Recalls `json:"t2i"`      // queries are captions
 	RSum     float64 `json:"rsum"`     // sum of the six recalls, 0..600
 	MRecall  float64 `json:"m_recall"` // rsum / 6: the measure that chooses the best model
-	Ties     Ties    `json:"ties"`     // queries whose rank depends on the order of equal scores; of folds together
+	Ties     Ties    `json:"ties"`     // queries whose rank depends on the order of equal scores; the sum over folds
 }
 
 // NewRecalls computes the measures of one direction from 0-based ranks. It needs at least one rank.
@@ -62,40 +58,29 @@ func NewMetrics(i2t, t2i []int) Metrics {
 	return m
 }
 
-// Measure ranks a whole score matrix and returns its measures, without a protocol name.
-func Measure(pool *par.Pool, s Scores, own data.Groups) (Metrics, error) {
-	i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, s, own)
-	if err != nil {
-		return Metrics{}, err
-	}
-	m := NewMetrics(i2t, t2i)
-	m.Ties = ties
-	return m, nil
-}
-
 func (r Recalls) sum() float64 { return r.R1 + r.R5 + r.R10 }
 
 // Mean returns the mean of R@1, R@5 and R@10.
 func (r Recalls) Mean() float64 { return r.sum() / 3 }
 
-// MeanSpread returns the mean of the three recalls and how far they lie from each other, as the function MeanSpread:
-// the "Mean (± x)" columns of the LSEH paper's tables and the "Average Recall" of the reference logs.
+// MeanSpread returns the mean and the population standard deviation of the three recalls: the "Mean (± x)" columns of
+// the LSEH paper's tables and the "Average Recall" of the reference logs.
 func (r Recalls) MeanSpread() (mean, spread float64) { return MeanSpread(r.R1, r.R5, r.R10) }
 
-// MeanSpread returns the mean of different measures and their population standard deviation sqrt(sum (v - mean)^2 /
-// n), by which the LSEH paper says how far they lie from each other; it is not an uncertainty. Of no values both are
-// NaN.
+// MeanSpread returns the mean of different measures and their population standard deviation sqrt(sum (v - mean)^2 / n).
+// The LSEH paper uses it to show how far the measures differ from each other; it is not an uncertainty. Both are NaN
+// without values.
 func MeanSpread(values ...float64) (mean, spread float64) {
 	mean, sum := squares(values)
 	return mean, math.Sqrt(sum / float64(len(values)))
 }
 
-// MeanStd returns the mean of one measure over several runs, which differ in their seeds, and its sample standard
-// deviation
+// MeanStd returns the mean of a measure over runs with different seeds, and its sample standard deviation
 //
 //	std = sqrt(sum (v - mean)^2 / (n - 1))
 //
-// which estimates the deviation of all seeds. It is NaN with fewer than two values, as the mean is of none.
+// which estimates the standard deviation over all seeds. std is NaN with fewer than two values, the mean without
+// values.
 func MeanStd(values ...float64) (mean, std float64) {
 	mean, sum := squares(values)
 	if len(values) < 2 {
@@ -104,7 +89,7 @@ func MeanStd(values ...float64) (mean, std float64) {
 	return mean, math.Sqrt(sum / float64(len(values)-1))
 }
 
-// squares returns the mean and the sum of the squared deviations from it.
+// squares returns the mean and the sum of squared deviations from it.
 func squares(values []float64) (mean, sum float64) {
 	for _, v := range values {
 		mean += v
@@ -116,36 +101,29 @@ func squares(values []float64) (mean, sum float64) {
 	return mean, sum
 }
 
-// VSRNSum is the sum of R@1 and R@5 of both directions, by which VSRN's training script chooses its best model
-// (it calls this sum "rsum"); it serves to compare with its logs.
+// VSRNSum returns the sum of R@1 and R@5 of both directions. VSRN's training script calls this sum "rsum" and chooses
+// its best model by it.
 func (m Metrics) VSRNSum() float64 { return m.I2T.R1 + m.I2T.R5 + m.T2I.R1 + m.T2I.R5 }
 
-// meanOf returns the mean of every measure over folds or runs, and their ties together.
-func meanOf(folds []Metrics) (Metrics, error) {
-	if len(folds) == 0 {
-		return Metrics{}, fmt.Errorf("mean of no measures")
-	}
-	var sum Metrics
+// meanOf returns the mean of every measure over one or more folds, and the sum of their ties.
+func meanOf(folds []Metrics) (mean Metrics) {
+	to := mean.numbers()
 	for _, f := range folds {
-		sum.I2T.add(f.I2T)
-		sum.T2I.add(f.T2I)
-		sum.RSum += f.RSum
-		sum.MRecall += f.MRecall
-		sum.Ties.I2T += f.Ties.I2T
-		sum.Ties.T2I += f.Ties.T2I
+		for i, v := range f.numbers() {
+			*to[i] += *v
+		}
+		mean.Ties.I2T += f.Ties.I2T
+		mean.Ties.T2I += f.Ties.T2I
 	}
-	n := float64(len(folds))
-	sum.I2T.divide(n)
-	sum.T2I.divide(n)
-	sum.RSum /= n
-	sum.MRecall /= n
-	return sum, nil
+	for _, v := range to {
+		*v /= float64(len(folds))
+	}
+	return mean
 }
 
-func (r *Recalls) add(o Recalls) {
-	r.R1, r.R5, r.R10, r.MedR, r.MeanR = r.R1+o.R1, r.R5+o.R5, r.R10+o.R10, r.MedR+o.MedR, r.MeanR+o.MeanR
-}
-
-func (r *Recalls) divide(n float64) {
-	r.R1, r.R5, r.R10, r.MedR, r.MeanR = r.R1/n, r.R5/n, r.R10/n, r.MedR/n, r.MeanR/n
+// numbers are all measures but the ties.
+func (m *Metrics) numbers() []*float64 {
+	i, t := &m.I2T, &m.T2I
+	return []*float64{&i.R1, &i.R5, &i.R10, &i.MedR, &i.MeanR, &t.R1, &t.R5, &t.R10, &t.MedR, &t.MeanR, &m.RSum,
+		&m.MRecall}
 }

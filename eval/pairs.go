@@ -12,28 +12,10 @@ import (
 	"vsetrain/models"
 )
 
-// usualPairs is the size of the tiles of a PairScorer: the pairs scored in one run on a CPU, and the least a GPU scores
-// in one. Work files keep tiles of this size. All but those at the edges have one shape, so few graphs serve a split.
-// Captions are in the order of their length, so that the captions of a tile differ little.
+// usualPairs is the size of the tiles of a PairScorer: what a CPU scores in one run, and the minimum that a GPU scores
+// in one run. Work files keep tiles of this size. All tiles but the last have the same shape, so a few graphs serve a
+// split. Captions are sorted by length, so the captions of a tile have similar lengths.
 func usualPairs() tileSize { return tileSize{64, 64} }
-
-// encodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
-// EncodePairCaptions do.
-func encodePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (
-	images, captions *models.EncodedSet, order []int32, err error) {
-	n, c := s.NumImages(), s.NumCaptions()
-	report := o.Progress
-	if report == nil {
-		report = func(_, _ int) {}
-	}
-	o.Progress = func(done, _ int) { report(done, n+c) }
-	if images, err = EncodePairImages(ctx, r, s, o); err != nil {
-		return nil, nil, nil, err
-	}
-	o.Progress = func(done, _ int) { report(n+done, n+c) }
-	captions, order, err = EncodePairCaptions(ctx, r, s, v, o)
-	return images, captions, order, err
-}
 
 // EncodePairImages encodes every distinct image of a split with a PairScorer, in file order.
 func EncodePairImages(ctx context.Context, r *models.PairRunner, s *data.Split, o EncodeOptions) (
@@ -59,8 +41,8 @@ func EncodePairImages(ctx context.Context, r *models.PairRunner, s *data.Split, 
 	return images, nil
 }
 
-// EncodePairCaptions encodes every caption of a split with a PairScorer, in the order of their lengths; caption j of
-// the set is order[j] of the split.
+// EncodePairCaptions encodes every caption of a split with a PairScorer, sorted by length: caption j of the set is
+// caption order[j] of the split.
 func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (
 	captions *models.EncodedSet, order []int32, err error) {
 	c := s.NumCaptions()
@@ -110,7 +92,12 @@ func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split,
 // scorePairs scores a split with a PairScorer, tile by tile.
 func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (Scores,
 	error) {
-	images, captions, order, err := encodePairs(ctx, r, s, v, o)
+	n, all := s.NumImages(), s.NumImages()+s.NumCaptions()
+	images, err := EncodePairImages(ctx, r, s, o.part(0, all))
+	if err != nil {
+		return nil, err
+	}
+	captions, order, err := EncodePairCaptions(ctx, r, s, v, o.part(n, all))
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +107,9 @@ func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text
 	return ScorePairs(ctx, r, images, captions, order, o)
 }
 
-// ScorePairs scores what encodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan
-// and Warn. The ranks of a job divide the tiles, and rank 0 alone has the scores: the others return nil.
+// ScorePairs scores the results of EncodePairImages and EncodePairCaptions, tile by tile. It reads the options Work,
+// WorkSetting, Pairs, Plan and Warn. The ranks of a job divide the tiles. Only rank 0 has the scores; the others return
+// nil.
 func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
 	o EncodeOptions) (Scores, error) {
 	ranks := divisionOf(r.Model.Instance.Dev)
@@ -160,14 +148,15 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 	return d, nil
 }
 
-// settlePairs scores what encodePairs has encoded, in bf16 by o.First and where it matters by r in fp32.
+// settlePairs is ScorePairs in bf16 with o.First, and in fp32 with r for the pairs whose rank may differ (see
+// settling).
 func settlePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
 	own data.Groups, o EncodeOptions) (Scores, error) {
 	all := func() (Scores, error) { return ScorePairs(ctx, r, images, captions, order, o) }
 	if least, _ := own.Range(); least < 1 || own.Images() != images.N || images.N*captions.N < settleLeast {
 		return all()
 	}
-	at := make([]int32, len(order)) // of each caption in the set
+	at := make([]int32, len(order)) // place of each caption in the set
 	for p, c := range order {
 		at[c] = int32(p)
 	}
@@ -205,7 +194,8 @@ func settlePairs(ctx context.Context, r *models.PairRunner, images, captions *mo
 	return s.d, nil
 }
 
-// scoreSome scores images with captions of a split, whose places in the set are at: dst [images, captions].
+// scoreSome scores some images with some captions of a split: dst [of, with]. at holds the place of each caption in the
+// set.
 func scoreSome(r *models.PairRunner, dst []float32, images, captions *models.EncodedSet, at []int32, of,
 	with []int32) error {
 	n, w := len(of), len(with)

@@ -1,9 +1,6 @@
 package eval
 
 import (
-	"encoding/binary"
-	"hash/fnv"
-	"math"
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
@@ -58,29 +55,4 @@ func BenchmarkGSMNPairs(b *testing.B) {
 			b.ReportMetric(float64(b.N*len(out))/b.Elapsed().Seconds(), "pairs/s")
 		})
 	}
-}
-
-// BenchmarkGSMNSplit scores all pairs of 96 images and 200 captions in their tiles; it reports pairs/s, and logs a
-// digest of the scores.
-func BenchmarkGSMNSplit(b *testing.B) {
-	m, images, captions := gsmnBench(b, cpu.FP32, 96, 200)
-	order := make([]int32, captions.N)
-	for i := range order {
-		order[i] = int32(i)
-	}
-	var scores []float32
-	score := func() {
-		s := try.Get(ScorePairs(b.Context(), m, images, captions, order, EncodeOptions{}))(b)
-		scores = s.(*Dense[float32]).Data
-	}
-	score()
-	for b.Loop() {
-		score()
-	}
-	b.ReportMetric(float64(b.N*len(scores))/b.Elapsed().Seconds(), "pairs/s")
-	h := fnv.New64a()
-	for _, v := range scores {
-		h.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)))
-	}
-	b.Logf("scores %x", h.Sum64())
 }

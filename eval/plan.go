@@ -13,20 +13,20 @@ import (
 // tile at a time; then the next block follows. If not even that fits, both are streamed with every tile.
 type PairPlan struct {
 	Images, Captions   int64 // bytes of the encoded values
-	BlockImages        int   // images that stay at a time; 0: they come with every tile
-	CaptionsStay       bool
-	TileImages         int // scored in one run
-	TileCaptions       int
-	Capacity           int   // words that the captions of a tile have at most
-	Values             int64 // bytes that such a run takes
-	Reserve            int64 // for scratch memory
-	Free, Total        int64 // before anything came; Total is 0 on devices that compute in the host's memory
+	BlockImages        int   // resident images; 0 streams them with every tile
+	CaptionsStay       bool  // all captions are resident
+	TileImages         int   // images scored in one run
+	TileCaptions       int   // captions scored in one run
+	Capacity           int   // largest number of words in the captions of a tile
+	Values             int64 // bytes that a run takes
+	Reserve            int64 // bytes for scratch memory
+	Free, Total        int64 // device memory before scoring; Total is 0 on devices that compute in host memory
 	images             int
-	tile               tileSize // of a CPU
-	imageBytes, column int64    // of an image, of the captions of a tile
+	tile               tileSize // for a CPU
+	imageBytes, column int64    // bytes of an image, and of the captions of a tile
 }
 
-// String is the plan in one line.
+// String returns the plan in one line.
 func (p PairPlan) String() string {
 	where := "come with every tile"
 	switch {
@@ -42,20 +42,20 @@ func (p PairPlan) String() string {
 		device.FormatBytes(p.Reserve), device.FormatBytes(p.Free), device.FormatBytes(p.Total))
 }
 
-// pairFactors are the sides of tiles on a device with its own memory, in tiles of the size that a CPU scores in one
-// run. A run of the largest has some fifty kernels with work for every multiprocessor of a large GPU; larger tiles
-// would gain nothing.
+// pairFactors are the sides of tiles on a device with its own memory, as multiples of the tile of a CPU. With the
+// largest tile, about fifty kernels of a run have work for every multiprocessor of a large GPU; larger tiles would gain
+// nothing.
 var pairFactors = []int{4, 2, 1}
 
 const (
-	// pairReserve is left for what kernels need beside the values of a run: two workspaces of 640 MB at most, and
-	// tables.
+	// pairReserve is the memory in bytes that kernels need besides the values of a run: two workspaces of at most 640
+	// MB, and tables.
 	pairReserve = 1536 << 20
-	// pairValues bounds the values of a run, so that kernels can count them in 32 bits.
+	// pairValues bounds the bytes of the values of a run, so that kernels can index them in 32 bits.
 	pairValues = 4 << 31
 )
 
-// planPairs chooses tiles and what stays on the device, from its free memory.
+// planPairs chooses the tiles and what is resident, according to the free memory of the device.
 func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile tileSize) (PairPlan, error) {
 	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile,
 		BlockImages: images.N, TileImages: tile.images, TileCaptions: tile.captions}
@@ -104,7 +104,7 @@ func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet
 	free := p.Free - p.Reserve - p.Values
 	if p.CaptionsStay = stay; stay {
 		p.BlockImages = images.N
-		return p.Images+p.Captions+p.column <= free, nil // one more column: see MakeResident
+		return p.Images+p.Captions+p.column <= free, nil // and one more column, see MakeResident
 	}
 	block := min(int64(images.N), (free-2*p.column)/max(1, p.imageBytes))
 	if p.BlockImages = int(block); p.BlockImages < images.N {
@@ -113,7 +113,7 @@ func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet
 	return p.BlockImages > 0, nil
 }
 
-// isFull reports whether an error is from a device without enough memory.
+// isFull reports whether an error says that a device is out of memory.
 func isFull(err error) bool {
 	var full *device.OutOfMemoryError
 	return errors.As(err, &full)

@@ -9,9 +9,8 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// Relevance says which candidates answer each judged query of one direction: query Queries[q] is answered by
-// Positives[First[q]:First[q+1]], all of them numbers of images or captions in file order. Queries that were not judged
-// are not there.
+// Relevance holds the right candidates of each judged query of one direction: Positives[First[q]:First[q+1]] are right
+// for query Queries[q]. All are numbers of images or captions in file order. Queries without judgements are left out.
 type Relevance struct {
 	Queries   []int32
 	First     []int32 // [queries + 1]
@@ -19,7 +18,7 @@ type Relevance struct {
 	Absent    []int32 // [queries] positives that are not in the split: they count, and are never found
 }
 
-// add appends a query with that many positives that are not in the split.
+// add appends a query; absent is the number of its positives that are not in the split.
 func (r *Relevance) add(query int32, positives []int32, absent int) {
 	if len(r.First) == 0 {
 		r.First = append(r.First, 0)
@@ -30,13 +29,13 @@ func (r *Relevance) add(query int32, positives []int32, absent int) {
 	r.First = append(r.First, int32(len(r.Positives)))
 }
 
-// of returns the answers of judged query q.
+// of returns the positives of judged query q.
 func (r *Relevance) of(q int) []int32 { return r.Positives[r.First[q]:r.First[q+1]] }
 
 // JudgedRecalls are the measures of one direction over queries with several positives, in percent. For a query with R
 // positives, of which some may be absent from the split,
 //
-//	mAP@R        the mean over r = 1..R of the share of positives among the first r, counted as 0 if the r-th is none
+//	mAP@R        the mean over r = 1..R of the share of positives among the first r, or 0 if the r-th is negative
 //	R-Precision  the share of positives among the first R
 //	R@K          whether a positive is among the first K
 //
@@ -62,7 +61,7 @@ type JudgedMetrics struct {
 	T2I  JudgedRecalls `json:"t2i"`
 }
 
-// JudgedOutcome is what one judged query scores: the terms of the means of JudgedRecalls, between 0 and 1.
+// JudgedOutcome holds the measures of one judged query, between 0 and 1. JudgedRecalls are their means.
 type JudgedOutcome struct {
 	Query              int32 // number of the image or caption
 	MAPAtR, RPrecision float64
@@ -75,7 +74,7 @@ type JudgedOutcomes struct {
 	I2T, T2I []JudgedOutcome
 }
 
-// outcomes measures each query of one direction by the positions of its positives, 0-based and ascending.
+// outcomes measures each query of one direction from the positions of its positives, 0-based and ascending.
 func (r *Relevance) outcomes(positions [][]int32) []JudgedOutcome {
 	out := make([]JudgedOutcome, len(positions))
 	for q, list := range positions {
@@ -92,7 +91,7 @@ func (r *Relevance) outcomes(positions [][]int32) []JudgedOutcome {
 	return out
 }
 
-// recalls are the means over the outcomes of the queries of one direction.
+// recalls returns the means over the outcomes of the queries of one direction.
 func (r *Relevance) recalls(outcomes []JudgedOutcome) JudgedRecalls {
 	m := JudgedRecalls{Queries: len(outcomes), Positives: len(r.Positives)}
 	for q, o := range outcomes {
@@ -111,9 +110,9 @@ func (r *Relevance) recalls(outcomes []JudgedOutcome) JudgedRecalls {
 }
 
 // Judge ranks the whole split and measures it by judgements. Ties are broken as in Ranks. pool may be nil. Scores must
-// not be NaN (Ranks finds those).
+// not be NaN; Ranks finds NaN scores.
 func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, JudgedOutcomes, error) {
-	i2t, t2i, err := positions(pool, s, &j.I2T, &j.T2I)
+	i2t, t2i, err := positions(usualTiles(), pool, s, &j.I2T, &j.T2I)
 	if err != nil {
 		return JudgedMetrics{}, JudgedOutcomes{}, fmt.Errorf("judgements %s: %w", j.Name, err)
 	}
@@ -123,14 +122,9 @@ func Judge(pool *par.Pool, s Scores, j *Judgements) (JudgedMetrics, JudgedOutcom
 
 // positions returns, for every judged query of both directions, the 0-based positions of its positives, ascending.
 //
-// Only the positives of each query are sorted: every candidate is ranked among them by binary search and counted, so a
-// split takes one pass over the tiles of S and memory for the positives alone, however many they are.
-func positions(pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
-	return positionsIn(usualTiles(), pool, s, i2t, t2i)
-}
-
-// positionsIn is positions in tiles of a given size.
-func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
+// It sorts only the positives of each query. Every candidate is placed among them by binary search and counted. So a
+// split takes one pass over the tiles of S, and memory for the positives only.
+func positions(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (images, captions [][]int32, err error) {
 	n, m := s.Dims()
 	rows, err := newPlacements(pool, i2t, n, m, s.At)
 	if err != nil {
@@ -140,21 +134,9 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("text to image: %w", err)
 	}
-	across := (m + size.captions - 1) / size.captions
-	scratch := make([]struct { // of each worker
-		tile   []float64
-		counts []int32
-	}, pool.Threads())
-	pool.For((n+size.images-1)/size.images*across, par.Func(func(worker, t int) {
-		i0, c0 := t/across*size.images, t%across*size.captions
-		i1, c1 := min(n, i0+size.images), min(m, c0+size.captions)
+	eachTile(size, pool, s, func(i0, i1, c0, c1 int, tile []float64) {
 		w := c1 - c0
-		mine := &scratch[worker]
-		if mine.tile == nil {
-			mine.tile = make([]float64, size.images*size.captions)
-		}
-		tile, counts := mine.tile[:(i1-i0)*w], mine.counts
-		s.Tile(tile, i0, i1, c0, c1)
+		var counts []int32
 		for i := i0; i < i1; i++ {
 			q := rows.at[i]
 			if q < 0 {
@@ -163,7 +145,7 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 			scores, items := rows.of(q)
 			counts = zeros(counts, len(scores)+1)
 			for c, v := range tile[(i-i0)*w : (i-i0+1)*w] {
-				if v >= scores[0] { // else it ranks above none
+				if v >= scores[0] { // otherwise it ranks above no positive
 					count(counts, scores, items, v, int32(c0+c))
 				}
 			}
@@ -183,20 +165,19 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 			}
 			columns.flush(counts, q)
 		}
-		mine.counts = counts
-	}))
+	})
 	return rows.positions(), columns.positions(), nil
 }
 
-// placements are the positives of the queries of one direction, from the one that ranks last to the one that ranks
-// first, and the numbers of candidates that rank between them.
+// placements are the positives of the queries of one direction, lowest rank first, and the numbers of candidates that
+// rank between them.
 type placements struct {
 	rel    *Relevance
 	at     []int32 // [items] the judged query of an item, -1 if it was not judged
 	scores []float64
 	items  []int32
-	// [positives + queries] of query q at First[q] + q: entry b counts candidates that rank above exactly the last b
-	// positives
+	// [positives + queries], for query q from First[q] + q on: entry b counts the candidates that rank above exactly
+	// the b lowest positives
 	above []int32
 }
 
@@ -243,13 +224,13 @@ func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, scor
 	return p, nil
 }
 
-// of returns scores and numbers of the positives of a query, ascending.
+// of returns the scores and numbers of the positives of a query, in ascending order.
 func (p *placements) of(q int32) (scores []float64, items []int32) {
 	lo, hi := p.rel.First[q], p.rel.First[q+1]
 	return p.scores[lo:hi], p.items[lo:hi]
 }
 
-// count ranks a candidate among the positives of a query, given their scores and numbers. A positive does not rank
+// count ranks a candidate among the positives of a query, given by their scores and numbers. A positive does not rank
 // above itself. Scores are random, so the search must not branch on them.
 func count(counts []int32, scores []float64, items []int32, score float64, item int32) {
 	b, n := 0, len(scores) // scores[:b] are below, and those from b+n on are not
@@ -264,7 +245,7 @@ func count(counts []int32, scores []float64, items []int32, score float64, item 
 	counts[b]++
 }
 
-// flush adds the counts of a query in one tile to the counts of the split.
+// flush adds the counts of a query in one tile to its counts in the split.
 func (p *placements) flush(counts []int32, q int32) {
 	sum := p.above[p.rel.First[q]+q:]
 	for b, v := range counts {
@@ -289,7 +270,7 @@ func (p *placements) positions() [][]int32 {
 	return out
 }
 
-// zeros returns a slice of n zeros, in the memory of s where that is enough.
+// zeros returns a slice of n zeros, in the memory of s if that is large enough.
 func zeros(s []int32, n int) []int32 {
 	if cap(s) < n {
 		return make([]int32, n)

@@ -35,7 +35,7 @@ func BenchmarkPositions(b *testing.B) {
 		i2t, t2i := lists(n, m, c.images), lists(m, n, c.inText)
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := positions(pool, d, &i2t, &t2i); err != nil {
+				if _, _, err := positions(usualTiles(), pool, d, &i2t, &t2i); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/par"
@@ -59,37 +58,26 @@ func TestPositionsEqualSorting(t *testing.T) {
 	defer pool.Close()
 	for trial := range 40 {
 		n, m := 1+rng.IntN(30), 1+rng.IntN(50)
-		d := &Dense[float64]{n, m, make([]float64, n*m)}
-		levels := []int{1, 3, 20, 1 << 30}[trial%4]
-		for i := range d.Data {
-			d.Data[i] = float64(rng.IntN(levels)) - 5
-		}
+		d := drawnScores(rng, n, m, []int{1, 3, 20, 1 << 30}[trial%4])
 		size := tileSize{1 + rng.IntN(n), 1 + rng.IntN(m)}
 		i2t, t2i := randomRelevance(rng, n, m), randomRelevance(rng, m, n)
-		images, captions, err := positionsIn(size, pool, d, &i2t, &t2i)
+		images, captions, err := positions(size, pool, d, &i2t, &t2i)
 		try.Do(t, err)
-		check := func(what string, rel *Relevance, got [][]int32, scores func(q int) []float64) {
+		check := func(rel *Relevance, got [][]int32, first int) {
 			for q, item := range rel.Queries {
-				order := sortedRow(scores(int(item)))
 				var want []int32
-				for at, c := range order {
-					if slices.Contains(rel.of(q), int32(c)) {
+				for at, c := range sorted(d, first+int(item)) {
+					if slices.Contains(rel.of(q), c) {
 						want = append(want, int32(at))
 					}
 				}
 				if !slices.Equal(got[q], want) {
-					t.Fatalf("trial %d, %s %d: positions %v, want %v", trial, what, item, got[q], want)
+					t.Fatalf("trial %d, query %d: positions %v, want %v", trial, first+int(item), got[q], want)
 				}
 			}
 		}
-		check("image", &i2t, images, func(i int) []float64 { return d.Data[i*m : (i+1)*m] })
-		check("caption", &t2i, captions, func(c int) []float64 {
-			col := make([]float64, n)
-			for i := range col {
-				col[i] = d.At(i, c)
-			}
-			return col
-		})
+		check(&i2t, images, 0)
+		check(&t2i, captions, n)
 	}
 }
 
@@ -105,27 +93,6 @@ func randomRelevance(rng *rand.Rand, queries, candidates int) (r Relevance) {
 	return r
 }
 
-// The k captions of every image as judgements give the recalls of Ranks.
-func TestOwnCaptionsAsJudgements(t *testing.T) {
-	const n, k = 300, 5
-	rng := rand.New(rand.NewPCG(13, 14))
-	e := try.Get(newEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6))(t)
-	var j Judgements
-	for i := range int32(n) {
-		j.I2T.add(i, []int32{i * k, i*k + 1, i*k + 2, i*k + 3, i*k + 4}, 0)
-		for c := i * k; c < (i+1)*k; c++ {
-			j.T2I.add(c, []int32{i}, 0)
-		}
-	}
-	got, _, err := Judge(nil, e, &j)
-	try.Do(t, err)
-	want := try.Get(Measure(nil, e, each(e, k)))(t)
-	golden.Close(t, "recalls", []float64{got.I2T.R1, got.I2T.R5, got.I2T.R10, got.T2I.R1, got.T2I.R5, got.T2I.R10},
-		[]float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.T2I.R1, want.T2I.R5, want.T2I.R10}, golden.FP64)
-	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1},
-		golden.FP64)
-}
-
 func TestBadRelevance(t *testing.T) {
 	d := &Dense[float64]{2, 3, make([]float64, 6)}
 	good := Relevance{[]int32{0}, []int32{0, 1}, []int32{1}, nil}
@@ -138,22 +105,13 @@ func TestBadRelevance(t *testing.T) {
 		{Relevance{[]int32{0}, []int32{0, 0}, nil, nil}, "query 0 has no positives"},
 		{Relevance{[]int32{1, 1}, []int32{0, 1, 2}, []int32{0, 1}, nil}, "query 1 is judged twice"},
 	} {
-		if _, _, err := positions(nil, d, &c.rel, &good); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %q", c.rel, err, c.want)
-		}
+		_, _, err := Judge(nil, d, &Judgements{I2T: c.rel, T2I: good})
+		try.Fails(t, err, c.want)
 	}
 }
 
 // The cases were measured by the Python package eccv_caption. They are read from files as a user has them.
 func TestGoldenJudgements(t *testing.T) {
-	type expected struct {
-		MAPAtR  float64 `json:"map_at_r"`
-		RPrec   float64 `json:"r_precision"`
-		R1      float64 `json:"r1"`
-		R5      float64 `json:"r5"`
-		R10     float64 `json:"r10"`
-		Queries int     `json:"queries"`
-	}
 	var doc struct {
 		Cases []struct {
 			Images     int
@@ -162,7 +120,7 @@ func TestGoldenJudgements(t *testing.T) {
 			CaptionIDs []int64 `json:"caption_ids"`
 			Scores     [][]float64
 			Judgments  map[string]json.RawMessage
-			Expected   struct{ I2T, T2I expected }
+			Expected   struct{ I2T, T2I JudgedRecalls } // in shares
 		}
 	}
 	golden.Load(t, "judgments.json", &doc)
@@ -195,22 +153,21 @@ func TestGoldenJudgements(t *testing.T) {
 			j := try.Get(ReadJudgements(sets[0], ids))(t)
 			got, _, err := Judge(nil, flat(c.Scores), j)
 			try.Do(t, err)
-			for _, d := range []struct {
-				got  JudgedRecalls
-				want expected
-			}{{got.I2T, c.Expected.I2T}, {got.T2I, c.Expected.T2I}} {
-				w := d.want
-				golden.Close(t, j.Name, d.got.list(), []float64{100 * w.MAPAtR, 100 * w.RPrec, 100 * w.R1, 100 * w.R5,
-					100 * w.R10}, golden.FP64)
-				if d.got.Queries != w.Queries {
-					t.Errorf("%s: %d queries, want %d", j.Name, d.got.Queries, w.Queries)
+			for _, d := range [][2]JudgedRecalls{{got.I2T, c.Expected.I2T}, {got.T2I, c.Expected.T2I}} {
+				want := d[1].list()
+				for i := range want {
+					want[i] *= 100
+				}
+				golden.Close(t, j.Name, d[0].list(), want, golden.FP64)
+				if d[0].Queries != d[1].Queries {
+					t.Errorf("%s: %d queries, want %d", j.Name, d[0].Queries, d[1].Queries)
 				}
 			}
 		}
 	}
 }
 
-func testIDs(t *testing.T, images, captions []string) *IDs {
+func testIDs(t testing.TB, images, captions []string) *IDs {
 	t.Helper()
 	ids := &IDs{Split: "split test of world", Images: images, Captions: captions}
 	try.Do(t, ids.index())

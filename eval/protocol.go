@@ -10,13 +10,13 @@ import (
 // Protocol says which part of a split is ranked.
 type Protocol string
 
-// The protocols. The words are the words of the command line and of the "protocol" field of Metrics.
+// The protocols, as the command line and the "protocol" field of Metrics name them.
 const (
 	// Auto ranks the whole split. A split in the layout of MS-COCO's testall (5,000 images, 5 captions each) is
 	// also ranked in five folds, because the literature gives both tables.
 	Auto Protocol = "auto"
-	// Whole ranks the whole split, whatever its size. Auto reports splits of other sizes than 1,000 and 5,000
-	// images under this name.
+	// Whole ranks the whole split, whatever its size. Auto reports splits of other sizes than 1,000 and 5,000 images
+	// under this name.
 	Whole Protocol = "whole"
 	// OneK ranks the first 1,000 images: the test split of Flickr30K, Flickr8K and IAPR TC-12, or the first
 	// fold of COCO.
@@ -30,10 +30,10 @@ const (
 // Result is the outcome of one protocol.
 type Result struct {
 	Metrics Metrics
-	Folds   []Metrics // of FiveFolds only: the measures of each fold
-	// 0-based ranks of the measured images and captions in file order; in folds those within the fold
+	Folds   []Metrics // for FiveFolds only: the measures of each fold
+	// 0-based ranks of the measured images and captions in file order; with folds, the ranks within the fold
 	I2T, T2I []int
-	Own      data.Groups // the captions of the measured images
+	Own      data.Groups // the captions of each measured image
 }
 
 // ParseProtocol checks the name of a protocol; an empty one is Auto.
@@ -47,15 +47,11 @@ func ParseProtocol(name string) (Protocol, error) {
 	return "", fmt.Errorf("unknown protocol %q: expected auto, 1k, 5k, 5x1k or whole", name)
 }
 
-// Evaluate ranks the scores of a split, whose captions belong to the images as own says. It returns one result, and for
-// Auto on COCO's testall two: 5k first, then 5x1k. The first result is the one to report where only one is wanted. pool
-// may be nil.
+// Evaluate ranks the scores of a split; own holds the captions of each image. It returns one result, but two for Auto
+// on COCO's testall: 5k, then 5x1k. Report the first result if only one is wanted. pool may be nil.
 func Evaluate(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) ([]Result, error) {
 	protocol, err := ParseProtocol(string(protocol))
 	if err != nil {
-		return nil, err
-	}
-	if err := fit(s, own); err != nil {
 		return nil, err
 	}
 	n := own.Images()
@@ -78,24 +74,25 @@ func Evaluate(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) ([]R
 	return results, nil
 }
 
-// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns the
-// mean of every measure and the measures of each fold. Images after the last fold are left out.
+// Measure ranks a whole score matrix and returns its measures, without a protocol name.
+func Measure(pool *par.Pool, s Scores, own data.Groups) (Metrics, error) {
+	r, err := evaluateFolds(pool, s, own, 1, own.Images())
+	return r.Metrics, err
+}
+
+// evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each fold separately. It returns
+// the mean of every measure and the measures of each fold. Images after the last fold are left out.
 func evaluateFolds(pool *par.Pool, s Scores, own data.Groups, folds, imagesPerFold int) (out Result, err error) {
-	n := own.Images()
-	if folds <= 0 || imagesPerFold <= 0 || folds > n/imagesPerFold {
-		return out, fmt.Errorf("%d folds of %d images do not fit scores of %d images", folds, imagesPerFold, n)
+	if err := fit(s, own); err != nil {
+		return out, err
 	}
 	for f := range folds {
-		from := foldOf(s, own, f*imagesPerFold, imagesPerFold)
-		var part Scores = from
-		if imagesPerFold == n {
-			part = s
-		}
-		i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, part, own.Part(from.i0, from.i0+imagesPerFold))
+		part := foldOf(s, own, f*imagesPerFold, imagesPerFold)
+		i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, part, own.Part(part.i0, part.i0+imagesPerFold))
 		if err != nil {
 			if folds > 1 {
 				err = fmt.Errorf("fold %d (images from %d, captions from %d, numbered from 0 within the fold): %w",
-					f, from.i0, from.c0, err)
+					f, part.i0, part.c0, err)
 			}
 			return out, err
 		}
@@ -103,12 +100,11 @@ func evaluateFolds(pool *par.Pool, s Scores, own data.Groups, folds, imagesPerFo
 		r.Ties = ties
 		out.Folds, out.I2T, out.T2I = append(out.Folds, r), append(out.I2T, i2t...), append(out.T2I, t2i...)
 	}
-	out.Own = own.Part(0, folds*imagesPerFold)
-	out.Metrics, err = meanOf(out.Folds)
-	return out, err
+	out.Metrics, out.Own = meanOf(out.Folds), own.Part(0, folds*imagesPerFold)
+	return out, nil
 }
 
-// Resolve turns Auto into the protocols of a split.
+// Resolve replaces Auto by the protocols for a split.
 func (p Protocol) Resolve(own data.Groups) []Protocol {
 	switch n := own.Images(); {
 	case p != Auto:
@@ -121,7 +117,7 @@ func (p Protocol) Resolve(own data.Groups) []Protocol {
 	return []Protocol{Whole}
 }
 
-// Fits returns an error where a split of n images is too small for the protocol.
+// Fits returns an error if a split of n images is too small for the protocol.
 func (p Protocol) Fits(n int) error {
 	folds, size := p.layout(n)
 	if n >= folds*size {

@@ -15,24 +15,24 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Published is a public checkpoint, or several whose scores are averaged, with the recalls that its authors print.
+// Published is a public checkpoint, or several whose scores are averaged, with the recalls that its authors report.
 type Published struct {
-	Name    string   // of ours
-	Files   []string // as they are published, or as the archive that they are in
-	Network string   // the program's name of the network, empty where it has none
+	Name    string   // chosen by this project
+	Files   []string // as published, or the archive that holds them
+	Network string   // vsetrain's name of the network, empty if vsetrain does not have it
 	Data    string   // f30k, coco, …
-	Where   string   // the page that links it
-	SHA256  []string // of the files, in hexadecimal; nil where no source says them
-	Note    string   // what a person should know; empty where nothing
+	Where   string   // the page that links to it
+	SHA256  []string // of the files, in hexadecimal; nil if unknown
+	Note    string   // for users; may be empty
 	Recalls []PublishedRecalls
 }
 
-// PublishedRecalls are the recalls that a source prints for one protocol.
+// PublishedRecalls are the recalls that a source reports for one protocol.
 type PublishedRecalls struct {
 	Protocol Protocol
-	// Values are R@1, R@5 and R@10 of image to text, then of text to image, in percent; NaN where the source has none.
+	// Values are R@1, R@5 and R@10 of image to text, then of text to image, in percent; NaN if not reported.
 	Values [6]float64
-	Quirks []string // rows of docs/fidelity.md that the source's own evaluation has and ours has on request
+	Quirks []string // rows of docs/fidelity.md that apply to the source's evaluation, and to vsetrain's on request
 	Source string
 }
 
@@ -42,25 +42,25 @@ var RecallNames = [6]string{"i2t R@1", "i2t R@5", "i2t R@10", "t2i R@1", "t2i R@
 //go:embed published.tsv
 var publishedTable string
 
-// PublishedCheckpoints returns those that the program knows, in the order of its table (eval/published.tsv).
+// PublishedCheckpoints returns the checkpoints of the embedded table (eval/published.tsv), in its order.
 func PublishedCheckpoints() []Published {
 	list, err := ReadPublished(strings.NewReader(publishedTable), "published.tsv")
 	if err != nil {
-		panic(err) // a test reads it
+		panic(err) // the table is embedded and tested
 	}
 	return list
 }
 
-// publishedColumns are the columns of a table of published checkpoints. Rows of one name follow each other, a row for
-// each protocol, and repeat what is not of the protocol. An empty cell is not known. Several files, hashes or quirks
-// have a comma between them.
+// publishedColumns are the columns of a table of published checkpoints. A checkpoint has a row for each protocol. These
+// rows follow each other, and differ only in the columns of the protocol. An empty cell means unknown. Several files,
+// hashes or quirks are separated by commas.
 var publishedColumns = []string{"name", "files", "network", "data", "protocol", "i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1",
 	"t2i_r5", "t2i_r10", "quirks", "sha256", "where", "source", "note"}
 
 var quirkName = regexp.MustCompile(`^Q[1-9][0-9]?$`)
 
-// ReadPublished reads a table of published checkpoints, tab-separated with a line of heads; name is the name of the
-// file, for errors, which name its line.
+// ReadPublished reads a tab-separated table of published checkpoints with a header line. Errors give the name of the
+// file and the line.
 func ReadPublished(r io.Reader, name string) ([]Published, error) {
 	var list []Published
 	lines := bufio.NewScanner(regular.TextReader(r))
@@ -81,12 +81,12 @@ func ReadPublished(r io.Reader, name string) ([]Published, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: expected a line of heads and rows of checkpoints, found none", name)
+		return nil, fmt.Errorf("%s: expected a header line and rows of checkpoints, found none", name)
 	}
 	return list, nil
 }
 
-// addPublished adds a row to a list, or a protocol to the last of the list.
+// addPublished adds a row to a list: a new checkpoint, or a protocol of the last checkpoint.
 func addPublished(list *[]Published, cells []string) error {
 	if len(cells) != len(publishedColumns) {
 		return fmt.Errorf("%d cells, expected %d", len(cells), len(publishedColumns))
@@ -139,7 +139,7 @@ func addPublished(list *[]Published, cells []string) error {
 	return p.join(list, n)
 }
 
-// join adds recalls to the last of a list where that has the same name, else a checkpoint.
+// join adds a checkpoint to a list, or its recalls to the last checkpoint if that has the same name.
 func (p Published) join(list *[]Published, n PublishedRecalls) error {
 	p.Recalls = []PublishedRecalls{n}
 	i := slices.IndexFunc(*list, func(o Published) bool { return o.Name == p.Name })
@@ -150,7 +150,7 @@ func (p Published) join(list *[]Published, n PublishedRecalls) error {
 	o := &(*list)[i]
 	switch {
 	case i != len(*list)-1:
-		return fmt.Errorf("the name %s again; rows of one name follow each other", p.Name)
+		return fmt.Errorf("the name %s again; rows of one name must follow each other", p.Name)
 	case !slices.Equal(o.Files, p.Files) || o.Network != p.Network || o.Data != p.Data || o.Where != p.Where ||
 		o.Note != p.Note || !slices.Equal(o.SHA256, p.SHA256):
 		return fmt.Errorf("the rows of %s differ in more than protocol, recalls, quirks and source", p.Name)
@@ -161,14 +161,13 @@ func (p Published) join(list *[]Published, n PublishedRecalls) error {
 	return nil
 }
 
-// Values are the six recalls in the order of RecallNames.
+// Values returns the six recalls in the order of RecallNames.
 func (m Metrics) Values() [6]float64 {
 	return [6]float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10}
 }
 
-// Off returns by how much measured recalls differ from the published ones, measured minus published, in the order of
-// RecallNames; NaN where the source has none. Published recalls are rounded to a tenth, so a difference of up to 0.05
-// is none: 0.
+// Off returns measured minus published recalls, in the order of RecallNames; NaN if not reported. Published recalls are
+// rounded to a tenth, so a difference of up to 0.05 is returned as 0.
 func (p *PublishedRecalls) Off(m Metrics) (off [6]float64) {
 	const rounding = 0.05 + 1e-9
 	for i, v := range m.Values() {
@@ -179,7 +178,7 @@ func (p *PublishedRecalls) Off(m Metrics) (off [6]float64) {
 	return off
 }
 
-// Known returns how many recalls the source has.
+// Known returns the number of recalls that the source reports.
 func (p *PublishedRecalls) Known() (n int) {
 	for _, v := range p.Values {
 		if !math.IsNaN(v) {
@@ -189,7 +188,7 @@ func (p *PublishedRecalls) Known() (n int) {
 	return n
 }
 
-// Largest returns the index of the largest difference, and whether there is one.
+// Largest returns the index of the largest difference, and whether any recall differs.
 func Largest(off [6]float64) (at int, any bool) {
 	for i, d := range off {
 		if !math.IsNaN(d) && math.Abs(d) > 0 && (!any || math.Abs(d) > math.Abs(off[at])) {

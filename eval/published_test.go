@@ -77,8 +77,8 @@ func TestBadPublishedTables(t *testing.T) {
 		return strings.Join(cells, "\t") + "\n"
 	}
 	for _, c := range []struct{ table, want string }{
-		{"", "p.tsv: expected a line of heads"},
-		{head, "p.tsv: expected a line of heads"},
+		{"", "p.tsv: expected a header line"},
+		{head, "p.tsv: expected a header line"},
 		{"name\tfiles\n", `p.tsv:1: columns ["name" "files"], expected`},
 		{head + "a\tb\n", "p.tsv:2: 2 cells, expected 16"},
 		{head + row("name", ""), "p.tsv:2: expected a name"},

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"sync"
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/par"
@@ -16,15 +15,15 @@ import (
 	"vsetrain/internal/files/torchfile"
 )
 
-// Ranking is the outcome for each query of a split, in file order. Ranks count from 0, as in Ranks.
+// Ranking holds the rank and the first answer of each query of a split, in file order. Ranks count from 0, as in Ranks.
 type Ranking struct {
 	I2T, I2TTop []int // [N] rank of the best own caption of an image, and the caption that ranks first
 	T2I, T2ITop []int // [M] rank of the image of a caption, and the image that ranks first
 }
 
-// Rank ranks every query of the part of a split that a protocol measures. With FiveFolds a query meets the candidates
-// of its own fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are the numbers of the
-// whole split. pool may be nil.
+// Rank ranks every query of the part of a split that a protocol measures. With FiveFolds, the candidates of a query are
+// the items of its fold. Auto means the first protocol that Evaluate reports. All numbers are numbers in the whole
+// split. pool may be nil.
 func Rank(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) (Ranking, error) {
 	return rankIn(usualTiles(), pool, s, own, protocol)
 }
@@ -47,55 +46,23 @@ func rankIn(t tileSize, pool *par.Pool, s Scores, own data.Groups, protocol Prot
 	folds, size := protocol.layout(n)
 	for f := range folds {
 		part := foldOf(s, own, f*size, size)
-		i2t, t2i, err := ranksIn(t, pool, part, own.Part(f*size, (f+1)*size))
+		i2t, t2i, _, err := ranksAndTies(t, pool, part, own.Part(f*size, (f+1)*size))
 		if err != nil {
 			return all, err
 		}
-		captions, images := firsts(t, pool, part)
-		for i := range captions {
-			captions[i] += part.c0
+		all.I2T, all.T2I = append(all.I2T, i2t...), append(all.T2I, t2i...)
+		images, captions := tops(t, pool, part, 1, nil)
+		for _, l := range images {
+			all.I2TTop = append(all.I2TTop, part.c0+int(l.Items[0]))
 		}
-		for c := range images {
-			images[c] += part.i0
+		for _, l := range captions {
+			all.T2ITop = append(all.T2ITop, part.i0+int(l.Items[0]))
 		}
-		all.I2T, all.I2TTop = append(all.I2T, i2t...), append(all.I2TTop, captions...)
-		all.T2I, all.T2ITop = append(all.T2I, t2i...), append(all.T2ITop, images...)
 	}
 	return all, nil
 }
 
-// firsts returns the caption that ranks first for every image [N], and the image that ranks first for every caption
-// [M]: the highest score, among equal ones the larger number.
-func firsts(size tileSize, pool *par.Pool, s Scores) (captions, images []int) {
-	n, m := s.Dims()
-	captions, images = make([]int, n), make([]int, m)
-	rows, columns := make([]float64, n), make([]float64, m)
-	for _, best := range [][]float64{rows, columns} {
-		for i := range best {
-			best[i] = math.Inf(-1)
-		}
-	}
-	var mu sync.Mutex // guards captions and rows; a column belongs to one worker
-	eachRow(size, pool, s, func(i, c0 int, row []float64) {
-		first := 0
-		for c, v := range row {
-			if v >= row[first] {
-				first = c
-			}
-			if v >= columns[c0+c] {
-				columns[c0+c], images[c0+c] = v, i
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if v := row[first]; v > rows[i] || v == rows[i] && c0+first > captions[i] {
-			rows[i], captions[i] = v, c0+first
-		}
-	})
-	return captions, images
-}
-
-// CheckRanksPath returns an error for a file name that SaveRanks has no format for.
+// CheckRanksPath returns an error if SaveRanks has no format for a file name.
 func CheckRanksPath(path string) error {
 	if !strings.HasSuffix(path, ".csv") && !isTorchName(path) {
 		return fmt.Errorf("%s: ranks are written to a file that ends in .csv, .pth or .pth.tar", path)
@@ -111,9 +78,9 @@ func isTorchName(path string) bool {
 //
 //	direction (i2t or t2i), query, rank, top1
 //
-// where query and top1 number images and captions in file order, from 0. A .pth or .pth.tar is what the evaluation of
-// fartashf/vsepp and its descendants saves as ranks.pth.tar: {"rt": (ranks, top1), "rti": (ranks, top1)} of images and
-// of captions, float64 tensors here, as its NumPy arrays are.
+// where query and top1 number images and captions in file order, from 0. A .pth or .pth.tar has the contents of the
+// ranks.pth.tar that the evaluation of fartashf/vsepp and its descendants saves: {"rt": (ranks, top1), "rti": (ranks,
+// top1)} for images and for captions, as float64 tensors instead of float64 NumPy arrays.
 func SaveRanks(path string, r Ranking) error {
 	if err := CheckRanksPath(path); err != nil {
 		return fmt.Errorf("save ranks: %w", err)
@@ -132,7 +99,7 @@ func SaveRanks(path string, r Ranking) error {
 	return atomicfile.WriteFile(path, func(w io.Writer) error { return WriteRanksCSV(w, r) })
 }
 
-// WriteRanksCSV writes a ranking as the .csv of SaveRanks.
+// WriteRanksCSV writes a ranking in the .csv format of SaveRanks.
 func WriteRanksCSV(w io.Writer, r Ranking) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "direction,query,rank,top1")

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,50 +12,18 @@ import (
 	"vsetrain/lab/try"
 )
 
-// sortedRow returns the candidates of a query in descending order of score, of equal scores the larger number first.
-func sortedRow(scores []float64) []int {
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		if c := cmp.Compare(scores[b], scores[a]); c != 0 {
-			return c
-		}
-		return cmp.Compare(b, a)
-	})
-	return order
-}
-
 func TestRankAgreesWithSorting(t *testing.T) {
 	const n, k = 23, 3
-	rng := rand.New(rand.NewPCG(5, 6))
-	d := try.Get(newDense[float32](n, n*k))(t)
-	for i := range d.Data {
-		d.Data[i] = float32(rng.IntN(9)) - 20 // many ties, none positive
-	}
+	d := drawnScores(rand.New(rand.NewPCG(5, 6)), n, n*k, 9) // many ties, none positive
 	pool := par.New(3)
 	defer pool.Close()
 	r := try.Get(rankIn(tileSize{4, 7}, pool, d, each(d, k), Whole))(t)
-	for i := range n {
-		row := make([]float64, n*k)
-		for c := range row {
-			row[c] = d.At(i, c)
-		}
-		order := sortedRow(row)
-		rank := slices.IndexFunc(order, func(c int) bool { return c/k == i })
-		if r.I2T[i] != rank || r.I2TTop[i] != order[0] {
-			t.Errorf("image %d: rank %d, first %d; sorted: %d, %d", i, r.I2T[i], r.I2TTop[i], rank, order[0])
-		}
-	}
-	for c := range n * k {
-		column := make([]float64, n)
-		for i := range column {
-			column[i] = d.At(i, c)
-		}
-		order := sortedRow(column)
-		if rank := slices.Index(order, c/k); r.T2I[c] != rank || r.T2ITop[c] != order[0] {
-			t.Errorf("caption %d: rank %d, first %d; sorted: %d, %d", c, r.T2I[c], r.T2ITop[c], rank, order[0])
+	i2t, t2i := naiveRanks(d, k)
+	same(t, "i2t", r.I2T, i2t)
+	same(t, "t2i", r.T2I, t2i)
+	for q, top := range slices.Concat(r.I2TTop, r.T2ITop) {
+		if want := sorted(d, q)[0]; top != int(want) {
+			t.Errorf("query %d finds %d first, sorting %d", q, top, want)
 		}
 	}
 }

@@ -3,64 +3,50 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 )
 
-// tileSize is the size of the tiles in which S is read. It changes no result.
-type tileSize struct{ images, captions int }
-
-// usualTiles are 256 KB of scores per worker. Both sides are multiples of the panels of Embeddings.
-func usualTiles() tileSize { return tileSize{128, 256} }
-
-// Ranks returns the 0-based rank of every query in S [N, M], whose captions belong to the images as own says:
+// Ranks returns the 0-based rank of every query in S [N, M]; own holds the captions of each image:
 //
 //	i2t[i] = min over the captions of image i of their position in row i        (N values)
 //	t2i[c] = position of the image of caption c in column c                     (M values)
 //
-// Positions are in descending order of score; among equal scores the larger index comes first. Nothing is
-// sorted: a rank is the number of candidates above,
+// Positions are in descending order of score; among equal scores the larger index comes first. Nothing is sorted: a
+// rank is the number of candidates above,
 //
 //	position of o = #{j > o: S_j >= S_o} + #{j < o: S_j > S_o}
 //
-// and the best of the own captions is the one of highest score, the last of them on ties. own has N images of M
-// captions, each with one at least.
-// A NaN score is an error that names its image and caption. Results do not depend on the pool, which may be nil.
+// and the best own caption is the one with the highest score, on ties the last of them. own has N images and M
+// captions; every image has at least one caption. A NaN score is an error that names its image and caption. Results do
+// not depend on the pool, which may be nil.
 func Ranks(pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, err error) {
-	return ranksIn(usualTiles(), pool, s, own)
+	i2t, t2i, _, err = ranksAndTies(usualTiles(), pool, s, own)
+	return i2t, t2i, err
 }
 
-// Ties counts the queries whose rank depends on the order of equal scores: those with a wrong candidate of exactly the
-// score of the match that ranks first. Equal captions of different images are the usual reason.
+// Ties counts the queries whose rank depends on the order of equal scores: a wrong candidate has exactly the score of
+// the match that ranks first. The usual reason is equal captions of different images.
 type Ties struct {
 	I2T int `json:"i2t"`
 	T2I int `json:"t2i"`
 }
 
-// ranksIn is Ranks in tiles of a given size.
-func ranksIn(t tileSize, pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, err error) {
-	i2t, t2i, _, err = ranksAndTies(t, pool, s, own)
-	return i2t, t2i, err
-}
-
-// ranksAndTies is ranksIn, and counts the ties.
+// ranksAndTies is Ranks in tiles of a given size, and counts the ties.
 func ranksAndTies(t tileSize, pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, ties Ties, err error) {
 	if err := fit(s, own); err != nil {
 		return nil, nil, ties, err
 	}
 	n, m := s.Dims()
-	r := &ranking{s: s, tiles: t, n: n, m: m, groups: own,
-		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
+	r := &ranking{s: s, groups: own, best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
 		aboveI: make([]atomic.Int64, n), aboveC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n),
 		equalC: make([]atomic.Int32, m)}
 	r.nan.Store(math.MaxInt64)
 	pool.For(n, par.Func(r.matches))
-
-	r.scratch = make([][]float64, pool.Threads())
-	r.columns = (m + t.captions - 1) / t.captions
-	pool.For((n+t.images-1)/t.images*r.columns, par.Func(r.tile))
+	eachTile(t, pool, s, r.count)
 	if at := r.nan.Load(); at != math.MaxInt64 {
 		return nil, nil, ties, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or "+
 			"one of the two has an all-zero input",
@@ -78,11 +64,11 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, own data.Groups) (i2t, t
 	return i2t, t2i, ties, nil
 }
 
-// fit returns an error where scores are not the scores of the images and captions of a split.
+// fit returns an error if scores do not fit the images and captions of a split.
 func fit(s Scores, own data.Groups) error {
 	n, m := s.Dims()
 	if least, _ := own.Range(); n <= 0 || own.Images() != n || own.Items() != m || least < 1 {
-		return fmt.Errorf("scores of %d images x %d captions cannot be ranked: expected those of %d images and their "+
+		return fmt.Errorf("scores of %d images x %d captions cannot be ranked: expected scores of %d images and their "+
 			"%d captions (%v per image)", n, m, own.Images(), own.Items(), own)
 	}
 	return nil
@@ -90,20 +76,16 @@ func fit(s Scores, own data.Groups) error {
 
 type ranking struct {
 	s         Scores
-	tiles     tileSize
-	n, m      int
 	groups    data.Groups
 	best      []int     // [N] the own caption of each image that ranks first
 	bestScore []float64 // [N] its score
 	own       []float64 // [M] score of each caption with its own image
 	aboveI    []atomic.Int64
 	aboveC    []atomic.Int64
-	// [N] wrong captions with the best own score; matches begins with less than none, for the own ones
-	equalI  []atomic.Int32
-	equalC  []atomic.Int32 // [M] wrong images with the own score, likewise
-	nan     atomic.Int64   // lowest i*M + c with a NaN score
-	columns int            // tiles across
-	scratch [][]float64    // one per worker
+	// [N] wrong captions with the best own score; matches starts below 0 to make up for the own captions
+	equalI []atomic.Int32
+	equalC []atomic.Int32 // [M] wrong images with the own score, likewise
+	nan    atomic.Int64   // lowest i*M + c with a NaN score
 }
 
 // matches finds the scores of image i with its own captions.
@@ -124,26 +106,19 @@ func (r *ranking) matches(_, i int) {
 	}
 }
 
-// tile counts, in one tile of S, the captions that rank above the best own caption of each image, and the images that
+// count counts, in one tile of S, the captions that rank above the best own caption of each image, and the images that
 // rank above the own image of each caption.
-func (r *ranking) tile(worker, t int) {
-	i0, c0 := t/r.columns*r.tiles.images, t%r.columns*r.tiles.captions
-	i1, c1 := min(r.n, i0+r.tiles.images), min(r.m, c0+r.tiles.captions)
+func (r *ranking) count(i0, i1, c0, c1 int, tile []float64) {
 	w := c1 - c0
-	if r.scratch[worker] == nil {
-		r.scratch[worker] = make([]float64, r.tiles.images*r.tiles.captions)
-	}
-	dst := r.scratch[worker][:(i1-i0)*w]
-	r.s.Tile(dst, i0, i1, c0, c1)
 	above, equal := make([]int, w), make([]int32, w)
 	for i := i0; i < i1; i++ {
-		row := dst[(i-i0)*w : (i-i0+1)*w]
+		row := tile[(i-i0)*w : (i-i0+1)*w]
 		if c := firstNaN(row); c >= 0 {
-			lower(&r.nan, int64(i)*int64(r.m)+int64(c0+c))
+			lower(&r.nan, int64(i)*int64(len(r.own))+int64(c0+c))
 			return
 		}
-		// Captions [c0, p) have own images before i, so this image wins their ties; captions [q, c1)
-		// come after the best own caption, so they win theirs.
+		// Captions [c0, p) have own images before i, so this image wins their ties. Captions [q, c1) come after the
+		// best own caption, so they win the ties with it.
 		p := min(max(r.groups.First(i), c0), c1) - c0
 		q := min(max(r.best[i], c0), c1) - c0
 		own, b := r.own[c0:c1], r.bestScore[i]
@@ -181,6 +156,7 @@ func (r *ranking) tile(worker, t int) {
 	}
 }
 
+// firstNaN returns the index of the first NaN, -1 if there is none.
 func firstNaN(row []float64) int {
 	bad := 0
 	for _, v := range row {
@@ -189,15 +165,10 @@ func firstNaN(row []float64) int {
 	if bad == 0 {
 		return -1
 	}
-	for c, v := range row {
-		if v != v {
-			return c
-		}
-	}
-	return -1
+	return slices.IndexFunc(row, math.IsNaN)
 }
 
-// b2i compiles to a flag, not to a branch: scores are random and a branch would be mispredicted.
+// b2i compiles to a flag instead of a branch: scores are random, and a branch would be mispredicted.
 func b2i(b bool) int {
 	var n int
 	if b {

@@ -1,12 +1,11 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
-	"strings"
 	"testing"
 
 	"vsetrain/data"
@@ -14,32 +13,50 @@ import (
 	"vsetrain/lab/try"
 )
 
-// naiveRanks is the reference code: sort ascending by score and index, reverse, look the own item up.
-func naiveRanks(s [][]float64, k int) (i2t, t2i []int) {
-	positions := func(scores []float64) []int {
-		order := make([]int, len(scores))
-		for i := range order {
-			order[i] = i
-		}
-		sort.SliceStable(order, func(a, b int) bool { return scores[order[a]] < scores[order[b]] })
-		slices.Reverse(order)
-		pos := make([]int, len(scores))
-		for p, i := range order {
-			pos[i] = p
-		}
-		return pos
+// sorted returns the candidates of a query in the order of Ranks, by sorting. Query k is image k, or caption k - N.
+func sorted(s Scores, k int) []int32 {
+	n, count := s.Dims()
+	at := func(c int32) float64 { return s.At(k, int(c)) }
+	if k >= n {
+		at, count = func(i int32) float64 { return s.At(int(i), k-n) }, n
 	}
-	for i, row := range s {
-		i2t = append(i2t, slices.Min(positions(row)[i*k:(i+1)*k]))
+	order := make([]int32, count)
+	for i := range order {
+		order[i] = int32(i)
 	}
-	for c := range s[0] {
-		col := make([]float64, len(s))
-		for i := range s {
-			col[i] = s[i][c]
-		}
-		t2i = append(t2i, positions(col)[c/k])
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at(b), at(a)), cmp.Compare(b, a)) })
+	return order
+}
+
+// naiveRanks are the ranks by sorting, with k captions per image.
+func naiveRanks(s Scores, k int) (i2t, t2i []int) {
+	n, m := s.Dims()
+	for i := range n {
+		i2t = append(i2t, slices.IndexFunc(sorted(s, i), func(c int32) bool { return int(c)/k == i }))
+	}
+	for c := range m {
+		t2i = append(t2i, slices.Index(sorted(s, n+c), int32(c/k)))
 	}
 	return i2t, t2i
+}
+
+// sameRanks compares the ranks in tiles of a size with sorting.
+func sameRanks(t *testing.T, size tileSize, pool *par.Pool, s Scores, k int) {
+	t.Helper()
+	wantI, wantT := naiveRanks(s, k)
+	gotI, gotT, _, err := ranksAndTies(size, pool, s, each(s, k))
+	try.Do(t, err)
+	same(t, "i2t", gotI, wantI)
+	same(t, "t2i", gotT, wantT)
+}
+
+// drawnScores draws scores of a number of levels: with few of them, many scores are equal.
+func drawnScores(rng *rand.Rand, n, m, levels int) *Dense[float64] {
+	d := &Dense[float64]{n, m, make([]float64, n*m)}
+	for i := range d.Data {
+		d.Data[i] = float64(rng.IntN(levels))/8 - 5
+	}
+	return d
 }
 
 // each gives every image of a score matrix k captions.
@@ -64,104 +81,25 @@ func TestRanksEqualSortingWithManyTies(t *testing.T) {
 	pools := []*par.Pool{nil, par.New(1), par.New(2), par.New(5)}
 	for trial := range 60 {
 		n, k := 1+rng.IntN(40), []int{1, 2, 5}[trial%3]
-		levels := []int{1, 2, 4, 30, 1 << 30}[trial%5]
-		s := make([][]float64, n)
-		for i := range s {
-			s[i] = make([]float64, n*k)
-			for c := range s[i] {
-				s[i][c] = float64(rng.IntN(levels))/8 - 1
-			}
-		}
+		s := drawnScores(rng, n, n*k, []int{1, 2, 4, 30, 1 << 30}[trial%5])
 		if trial%4 == 3 {
-			s[0][rng.IntN(n*k)] = math.Inf(1)
-			s[n-1][rng.IntN(n*k)] = math.Inf(-1)
+			s.Data[rng.IntN(n*k)] = math.Inf(1)
+			s.Data[(n-1)*n*k+rng.IntN(n*k)] = math.Inf(-1)
 		}
-		wantI, wantT := naiveRanks(s, k)
 		for _, tile := range []tileSize{{128, 256}, {1, 1}, {3, 7}, {8, 4}, {64, 5}} {
-			gotI, gotT, err := ranksIn(tile, pools[trial%len(pools)], flat(s), each(flat(s), k))
-			try.Do(t, err)
-			same(t, "i2t", gotI, wantI)
-			same(t, "t2i", gotT, wantT)
+			sameRanks(t, tile, pools[trial%len(pools)], s, k)
 		}
 	}
-}
-
-func TestRanksFollowAPermutationOfImages(t *testing.T) {
-	const n, k = 23, 5
-	rng := rand.New(rand.NewPCG(3, 4))
-	s := randomScores(rng, n, n*k)
-	perm := rng.Perm(n)
-	moved := make([][]float64, n)
-	for i := range moved {
-		moved[i] = make([]float64, n*k)
-		for c := range moved[i] {
-			moved[i][c] = s[perm[i]][perm[c/k]*k+c%k]
-		}
-	}
-	i0, t0, _ := Ranks(nil, flat(s), each(flat(s), k))
-	i1, t1, err := Ranks(nil, flat(moved), each(flat(moved), k))
-	try.Do(t, err)
-	for i := range n {
-		if i1[i] != i0[perm[i]] {
-			t.Fatalf("image %d: rank %d after the permutation, %d before", i, i1[i], i0[perm[i]])
-		}
-		for j := range k {
-			if t1[i*k+j] != t0[perm[i]*k+j] {
-				t.Fatalf("caption %d of image %d: rank %d after the permutation, %d before", j, i, t1[i*k+j],
-					t0[perm[i]*k+j])
-			}
-		}
-	}
-}
-
-func randomScores(rng *rand.Rand, n, m int) [][]float64 {
-	s := make([][]float64, n)
-	for i := range s {
-		s[i] = make([]float64, m)
-		for c := range s[i] {
-			s[i][c] = rng.NormFloat64()
-		}
-	}
-	return s
-}
-
-func TestTilesInAnyOrderGiveTheSameRanks(t *testing.T) {
-	const n, k, m = 37, 5, 185
-	rng := rand.New(rand.NewPCG(5, 6))
-	s := randomScores(rng, n, m)
-	want, wantT := naiveRanks(s, k)
-	d := try.Get(newDense[float64](n, m))(t)
-	type tile struct{ i0, i1, c0, c1 int }
-	var tiles []tile
-	for i := 0; i < n; i += 10 {
-		for c := 0; c < m; c += 17 {
-			tiles = append(tiles, tile{i, min(n, i+10), c, min(m, c+17)})
-		}
-	}
-	rng.Shuffle(len(tiles), func(a, b int) { tiles[a], tiles[b] = tiles[b], tiles[a] })
-	for _, x := range tiles {
-		var v []float64
-		for i := x.i0; i < x.i1; i++ {
-			v = append(v, s[i][x.c0:x.c1]...)
-		}
-		try.Do(t, d.Put(v, x.i0, x.i1, x.c0, x.c1))
-	}
-	got, gotT, err := Ranks(nil, d, each(d, k))
-	try.Do(t, err)
-	same(t, "i2t", got, want)
-	same(t, "t2i", gotT, wantT)
 }
 
 func TestNaNScoreIsNamed(t *testing.T) {
 	const n, k = 9, 2
 	for _, at := range [][2]int{{0, 0}, {3, 6}, {3, 17}, {8, 1}, {8, 17}} {
-		s := randomScores(rand.New(rand.NewPCG(7, 8)), n, n*k)
-		s[at[0]][at[1]] = math.NaN()
-		s[8][17] = math.NaN() // the first in row order is reported
+		s := drawnScores(rand.New(rand.NewPCG(7, 8)), n, n*k, 1<<30)
+		s.Data[at[0]*n*k+at[1]], s.Data[n*n*k-1] = math.NaN(), math.NaN() // the first in row order is reported
 		for _, tile := range []tileSize{{128, 256}, {2, 3}} {
-			_, _, err := ranksIn(tile, nil, flat(s), each(flat(s), k))
-			want := fmt.Sprintf("image %d and caption %d is NaN", at[0], at[1])
-			try.Fails(t, err, want)
+			_, _, _, err := ranksAndTies(tile, nil, s, each(s, k))
+			try.Fails(t, err, fmt.Sprintf("image %d and caption %d is NaN", at[0], at[1]))
 		}
 	}
 }
@@ -176,23 +114,29 @@ func TestRanksRefuseShapes(t *testing.T) {
 		{3, 15, 0, "their 0 captions"},
 	} {
 		d := &Dense[float32]{c.n, c.m, make([]float32, c.n*c.m)}
-		if _, _, err := Ranks(nil, d, each(d, c.k)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%d x %d, k %d: error %v, want one with %q", c.n, c.m, c.k, err, c.want)
-		}
+		try.Refuses(Measure(nil, d, each(d, c.k)))(t, c.want)
 	}
 }
 
-func TestDenseRefusesShapes(t *testing.T) {
-	if _, err := newDense[float32](1<<40, 1<<40); err == nil {
-		t.Error("a matrix larger than the address space was allocated")
+// A matrix is filled by tiles in any order; tiles outside of it and matrices of no possible size are errors.
+func TestDense(t *testing.T) {
+	for _, shape := range [][2]int{{1 << 40, 1 << 40}, {0, 5}} {
+		try.Refuses(newDense[float32](shape[0], shape[1]))(t, "must be positive and fit in memory")
 	}
-	if _, err := newDense[float32](0, 5); err == nil {
-		t.Error("a matrix without images was allocated")
+	rng := rand.New(rand.NewPCG(5, 6))
+	want := drawnScores(rng, 37, 185, 1<<30)
+	d := try.Get(newDense[float64](37, 185))(t)
+	tiles := tiling{37, 185, 10, 17}
+	for _, k := range rng.Perm(tiles.count()) {
+		i0, i1, c0, c1 := tiles.tile(k)
+		part := make([]float64, (i1-i0)*(c1-c0))
+		want.Tile(part, i0, i1, c0, c1)
+		try.Do(t, d.Put(part, i0, i1, c0, c1))
 	}
-	d := try.Get(newDense[float32](2, 3))(t)
-	if err := d.Put(make([]float32, 4), 1, 3, 0, 2); err == nil {
-		t.Error("a tile beyond the last image was accepted")
+	if !slices.Equal(d.Data, want.Data) {
+		t.Error("other scores than in the tiles")
 	}
+	try.Fails(t, d.Put(make([]float64, 4), 36, 38, 0, 2), "images [36,38)")
 }
 
 // By hand: image 0 has a wrong caption (2) with the score of its best own one, and an own one too; image 1 only own

@@ -12,22 +12,22 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Ratings are what people said of how well captions describe images, in the form of Flickr8K's two files: a line for
-// each pair, its fields separated by tabs.
+// Ratings are people's judgements of how well captions describe images, in the format of Flickr8K's two files: a line
+// for each pair, with fields separated by tabs.
 //
-//	ExpertAnnotations.txt       image, caption, three ratings of 1 (no relation) to 4 (describes it without errors)
-//	CrowdFlowerAnnotations.txt  image, caption, share of people who say it describes the image, how many say so,
-//	                            how many do not
+//	ExpertAnnotations.txt       image, caption, three ratings from 1 (unrelated) to 4 (describes it without errors)
+//	CrowdFlowerAnnotations.txt  image, caption, share of people who say it describes the image, number who say yes,
+//	                            number who say no
 //
 // Source: M. Hodosh, P. Young, J. Hockenmaier, Framing Image Description as a Ranking Task, JAIR 47 (2013).
 type Ratings struct {
 	Name             string
-	Images, Captions []int32     // [pairs] of the split
+	Images, Captions []int32     // [pairs] numbers in the split
 	Values           [][]float64 // [pairs] one value for each expert, or the share of the crowd
 }
 
-// Agreement is how a model's scores correlate with ratings, each rating being one observation. Tau-c is the measure
-// usually given for the experts, tau-b for the crowd.
+// Agreement is the correlation of a model's scores with ratings; each rating is one observation. The literature reports
+// tau-c for the experts and tau-b for the crowd.
 type Agreement struct {
 	Pairs    int     `json:"pairs"`
 	Ratings  int     `json:"ratings"`
@@ -36,15 +36,15 @@ type Agreement struct {
 	Spearman float64 `json:"spearman"`
 }
 
-// HumanAgreement is the agreement on all pairs, and on those whose caption was written for another image, which the
-// literature on captioning measures.
+// HumanAgreement is the agreement on all pairs, and on the pairs whose caption was written for another image. The
+// literature on captioning reports the latter.
 type HumanAgreement struct {
 	Name   string    `json:"name"`
 	All    Agreement `json:"all"`
 	Others Agreement `json:"other_captions"`
 }
 
-// IsRatings reports whether a path is a file of ratings by its name, which ends in .txt.
+// IsRatings reports whether the name of a file says that it holds ratings: it ends in .txt.
 func IsRatings(path string) bool { return strings.HasSuffix(path, ".txt") }
 
 // ReadRatings reads a file of ratings of images and captions of a split.
@@ -73,22 +73,21 @@ func ReadRatings(path string, ids *IDs) (*Ratings, error) {
 		if n == 1 {
 			crowd = isCrowd
 		} else if crowd != isCrowd {
-			return fail("numbers %s %s %s are of another kind than those of line 1; expected either three ratings or "+
-				"share, yes and no in the whole file",
-				fields[2], fields[3], fields[4])
+			return fail("numbers %s %s %s are of another kind than the numbers of line 1; expected either three "+
+				"ratings or share, yes and no in the whole file", fields[2], fields[3], fields[4])
 		}
-		i, ok := ids.image(fields[0])
+		i, ok := ids.images.of(fields[0])
 		if !ok {
-			return fail("image %s is not in %s; its images are named like %q: are these ratings of another split "+
+			return fail("image %s is not in %s; its images are named like %q: are these ratings for another split "+
 				"(--split)?", fields[0], ids.Split, ids.Images[0])
 		}
-		c, ok := ids.caption(fields[1])
+		c, ok := ids.captions.of(fields[1])
 		if !ok {
-			return fail("caption %s is not in %s; its captions are named like %q: are these ratings of another split "+
+			return fail("caption %s is not in %s; its captions are named like %q: are these ratings for another split "+
 				"(--split)?", fields[1], ids.Split, ids.Captions[0])
 		}
 		if before := seen[[2]int32{i, c}]; before > 0 {
-			return fail("image %s and caption %s stand in line %d too", fields[0], fields[1], before)
+			return fail("image %s and caption %s are in line %d too", fields[0], fields[1], before)
 		}
 		seen[[2]int32{i, c}] = n
 		r.Images, r.Captions, r.Values = append(r.Images, i), append(r.Captions, c), append(r.Values, values)
@@ -102,14 +101,14 @@ func ReadRatings(path string, ids *IDs) (*Ratings, error) {
 	return r, nil
 }
 
-// ratingValues reads the three numbers of a line: ratings 1 to 4, or a share, the people who said yes and those who
-// said no. No line can be both, because a share of 1 goes with nobody who said no.
+// ratingValues reads the three numbers of a line: three ratings from 1 to 4, or a share and the numbers of people who
+// said yes and no. The two cannot be confused, because a share of 1 means that nobody said no.
 func ratingValues(fields []string) (values []float64, crowd bool, err error) {
 	var v [3]float64
 	experts := true
 	for i, s := range fields {
 		if v[i], err = strconv.ParseFloat(s, 64); err != nil || v[i] < 0 || v[i] > 1e6 {
-			return nil, false, fmt.Errorf("%q is no rating; expected 1 to 4, or a share and two counts", s)
+			return nil, false, fmt.Errorf("%q is not a rating; expected 1 to 4, or a share and two counts", s)
 		}
 		experts = experts && (v[i] == 1 || v[i] == 2 || v[i] == 3 || v[i] == 4)
 	}
@@ -118,8 +117,8 @@ func ratingValues(fields []string) (values []float64, crowd bool, err error) {
 	}
 	const rounding = 1e-6 // of shares in the file
 	if people := v[1] + v[2]; people < 1 || v[0] < v[1]/people-rounding || v[0] > v[1]/people+rounding {
-		return nil, false, fmt.Errorf("numbers %s; expected three ratings of 1 to 4, or a share with the counts of "+
-			"yes and no it comes from", strings.Join(fields, " "))
+		return nil, false, fmt.Errorf("numbers %s; expected three ratings from 1 to 4, or a share and the counts of "+
+			"yes and no that give it", strings.Join(fields, " "))
 	}
 	return v[:1], true, nil
 }
@@ -143,11 +142,9 @@ func Agree(s Scores, groups data.Groups, r *Ratings) (HumanAgreement, error) {
 				scores, ratings = append(scores, score), append(ratings, v)
 			}
 		}
+		part.into.Ratings = len(ratings)
 		var err error
-		if part.into.Ratings = len(ratings); err == nil {
-			part.into.TauB, part.into.TauC, err = stats.Kendall(scores, ratings)
-		}
-		if err == nil {
+		if part.into.TauB, part.into.TauC, err = stats.Kendall(scores, ratings); err == nil {
 			part.into.Spearman, err = stats.Spearman(scores, ratings)
 		}
 		if err != nil {

@@ -86,14 +86,18 @@ type pairWorld struct {
 const worldImages, worldCaptions = 10, 26
 
 func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
+	return pairWorldOf(t, dev, network, worldImages, worldCaptions)
+}
+
+func pairWorldOf(t *testing.T, dev device.Device, network string, n, m int) *pairWorld {
 	t.Helper()
 	const regions, feature, words = 3, 4, 9
 	o := models.DefaultOptions()
 	o.Network, o.EmbedDim, o.WordDim, o.SGRAF.SimDim, o.SGRAF.Steps = network, 16, 8, 8, 2
-	m := try.Get(models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 20}))(t)
-	m.Init(5, nil)
+	model := try.Get(models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 20}))(t)
+	model.Init(5, nil)
 	r := rand.New(rand.NewPCG(1, 2))
-	w := &pairWorld{r: models.NewRunner(m, nil).Pairs, images: &models.EncodedSet{}, captions: &models.EncodedSet{}}
+	w := &pairWorld{r: models.NewRunner(model, nil).Pairs, images: &models.EncodedSet{}, captions: &models.EncodedSet{}}
 	floats := func(n int) []float32 {
 		x := make([]float32, n)
 		for i := range x {
@@ -101,17 +105,18 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 		}
 		return x
 	}
-	x, boxes := floats(worldImages*regions*feature), floats(worldImages*regions*4)
-	ids, lengths := make([]int32, worldCaptions*words), make([]int32, worldCaptions)
-	for c := range lengths {
-		lengths[c] = int32(words - c*words/(worldCaptions+4))
-		for j := range lengths[c] {
-			ids[c*words+int(j)] = int32(1 + r.IntN(19))
+	var texts batch.Captions // longest first
+	for c := range m {
+		ids := make([]int32, words-c*words/(m+4))
+		for j := range ids {
+			ids[j] = int32(1 + r.IntN(19))
 		}
-		w.order = append(w.order, int32((c*7)%worldCaptions))
+		texts.Add(ids)
+		w.order = append(w.order, int32((c*7)%m))
 	}
-	try.Do(t, w.r.AppendImages(w.images, batch.Images{N: worldImages, Features: x, Boxes: boxes}, worldImages))
-	try.Do(t, w.r.AppendCaptions(w.captions, packed(ids, words, lengths), worldCaptions))
+	x, boxes := floats(n*regions*feature), floats(n*regions*4)
+	try.Do(t, w.r.AppendImages(w.images, batch.Images{N: n, Features: x, Boxes: boxes}, n))
+	try.Do(t, w.r.AppendCaptions(w.captions, texts, m))
 	return w
 }
 

@@ -11,39 +11,26 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// saveRows is how many rows of S are computed and written at a time.
+// saveRows is the number of rows of S that are computed and written at a time.
 const saveRows = 64
 
-// SaveScores writes S as a float32 array [images, captions] in NumPy's format, 64 rows at a time. The file
-// appears under its name only when it is complete. pool may be nil.
+// SaveScores writes S as a float32 array [images, captions] in NumPy's format, 64 rows at a time. The file appears
+// under its name only when it is complete. pool may be nil.
 func SaveScores(pool *par.Pool, path string, s Scores) error {
-	return saveIn(usualTiles().captions, pool, path, s)
-}
-
-// saveIn is SaveScores in tiles of that many captions.
-func saveIn(tileC int, pool *par.Pool, path string, s Scores) error {
 	n, m := s.Dims()
 	w, err := npy.Create(path, npy.F32, []int{n, m})
 	if err != nil {
 		return fmt.Errorf("save scores: %w", err)
 	}
-	// One tile per index, not one row: a tile of embeddings costs a whole panel of images however few it needs.
-	strip := (m + tileC - 1) / tileC
-	row := make([]float32, min(saveRows, n)*m)
+	rows := make([]float32, min(saveRows, n)*m)
 	for i0 := 0; i0 < n; i0 += saveRows {
-		i1 := min(n, i0+saveRows)
-		pool.For(strip, par.Func(func(_, t int) {
-			c0 := t * tileC
-			c1 := min(m, c0+tileC)
-			tile := make([]float64, (i1-i0)*(c1-c0))
-			s.Tile(tile, i0, i1, c0, c1)
-			for i := range i1 - i0 {
-				for j, v := range tile[i*(c1-c0) : (i+1)*(c1-c0)] {
-					row[i*m+c0+j] = float32(v)
-				}
+		part := block{s, i0, 0, min(saveRows, n-i0), m}
+		eachRow(usualTiles(), pool, part, func(i, c0 int, scores []float64) {
+			for j, v := range scores {
+				rows[i*m+c0+j] = float32(v)
 			}
-		}))
-		if err := w.WriteFloat32(row[:(i1-i0)*m]); err != nil {
+		})
+		if err := w.WriteFloat32(rows[:part.images*m]); err != nil {
 			w.Abort()
 			return fmt.Errorf("save scores: %w", err)
 		}
@@ -54,10 +41,10 @@ func saveIn(tileC int, pool *par.Pool, path string, s Scores) error {
 	return nil
 }
 
-// LoadScores reads a score matrix of floats [images, captions] in NumPy's format, such as SaveScores or numpy.save
-// writes, into memory: a member of an ensemble whose model is not at hand.
+// LoadScores reads a score matrix of floats [images, captions] into memory, in NumPy's format as written by SaveScores
+// or numpy.save. Such a matrix can be a member of an ensemble without its model.
 func LoadScores(path string) (Scores, error) {
-	f, err := npy.OpenUnmapped(path) // 500 MB of MS-COCO's 5,000 x 25,000 are in memory once
+	f, err := npy.OpenUnmapped(path) // so that 500 MB of MS-COCO's 5,000 x 25,000 scores are in memory only once
 	if err != nil {
 		return nil, fmt.Errorf("load scores: %w", err)
 	}
@@ -81,7 +68,7 @@ func LoadScores(path string) (Scores, error) {
 	return checkScores(path, &Dense[float32]{f.Shape[0], f.Shape[1], v})
 }
 
-// scoresShape returns an error where an array is none of scores.
+// scoresShape returns an error if an array does not have the type and shape of a score matrix.
 func scoresShape(f *npy.File) error {
 	text := fmt.Sprintf("expected floats of shape [images, captions], found %s of shape %v", f.DType.Name(), f.Shape)
 	switch {
@@ -95,7 +82,7 @@ func scoresShape(f *npy.File) error {
 	return nil
 }
 
-// checkScores returns an error where a score is NaN, which has no rank.
+// checkScores returns an error if a score is NaN, which has no rank.
 func checkScores[T float32 | float64](path string, d *Dense[T]) (Scores, error) {
 	if at := slices.IndexFunc(d.Data, func(v T) bool { return v != v }); at >= 0 {
 		return nil, fmt.Errorf("load scores: %s: the score of image %d and caption %d is NaN; expected a number for "+
@@ -104,19 +91,19 @@ func checkScores[T float32 | float64](path string, d *Dense[T]) (Scores, error) 
 	return d, nil
 }
 
-// StoredScores is a score matrix in a file, of which a block of rows is in memory at a time.
+// StoredScores is a score matrix in a file. A block of its rows is in memory at a time.
 type StoredScores struct {
 	path string
 	f    *npy.File
 	mu   sync.Mutex
-	err  error // the first of reading it
+	err  error // the first read error
 
 	i0, i1 int // rows in block
 	block  []float32
 }
 
-// OpenScores opens a matrix that LoadScores reads, without reading it. Matrices of float64 and of Fortran order have no
-// rows that could be read one by one in their precision: they are refused.
+// OpenScores opens a score matrix that LoadScores could read, without reading it. It refuses matrices in float64 or
+// Fortran order, whose rows cannot be read one by one in full precision.
 func OpenScores(path string) (*StoredScores, error) {
 	f, err := npy.Open(path)
 	if err != nil {
@@ -134,7 +121,7 @@ func OpenScores(path string) (*StoredScores, error) {
 	return &StoredScores{path: path, f: f}, nil
 }
 
-// Close closes the file and returns the first error of reading it, or the error of a score that is NaN.
+// Close closes the file. It returns the first error of reading a row, such as a NaN score.
 func (s *StoredScores) Close() error { return errors.Join(s.err, s.f.Close()) }
 
 // Dims implements Scores.
@@ -162,7 +149,7 @@ func (s *StoredScores) Tile(dst []float64, i0, i1, c0, c1 int) {
 	(&Dense[float32]{s.i1 - s.i0, m, s.block}).Tile(dst, i0-s.i0, i1-s.i0, c0, c1)
 }
 
-// read brings rows i0 to i1 into memory. Those that cannot be read are zero; Close says so.
+// read reads rows [i0, i1) into memory. Rows that cannot be read become zero, and Close returns the error.
 func (s *StoredScores) read(i0, i1 int) {
 	m := s.f.Shape[1]
 	s.i0, s.i1, s.block = i0, i1, slices.Grow(s.block[:0], (i1-i0)*m)[:(i1-i0)*m]

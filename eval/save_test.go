@@ -12,13 +12,13 @@ import (
 )
 
 func TestSavedScoresComeBack(t *testing.T) {
-	const n, k, dim = saveRows + 7, 2, 11
+	const n, k, dim = saveRows + 7, 4, 11 // several tiles of rows and of captions
 	rng := rand.New(rand.NewPCG(31, 32))
 	e := try.Get(newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim))(t)
 	pool := par.New(3)
 	defer pool.Close()
 	path := filepath.Join(t.TempDir(), "scores.npy")
-	try.Do(t, saveIn(9, pool, path, e))
+	try.Do(t, SaveScores(pool, path, e))
 	s := try.Get(LoadScores(path))(t)
 	if gn, gm := s.Dims(); gn != n || gm != n*k {
 		t.Fatalf("%d x %d scores came back, want %d x %d", gn, gm, n, n*k)

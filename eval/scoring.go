@@ -7,9 +7,9 @@ import (
 	"vsetrain/models"
 )
 
-// pairScoring scores all pairs of two encoded sets in the order of a plan: block of images by block, in it captions by
-// the width of a tile, in them images by its height. What is scored goes to the matrix, and to the work file in tiles
-// of its own size, whatever the size of those that are scored.
+// pairScoring scores all pairs of two encoded sets in the order of a plan: for each block of images, for each column of
+// tiles, tile by tile. The scores go to the matrix, and to the work file in tiles of the size of the file, which may
+// differ from the size of the tiles that are scored.
 type pairScoring struct {
 	r                *models.PairRunner
 	images, captions *models.EncodedSet
@@ -19,27 +19,27 @@ type pairScoring struct {
 	into             *Dense[float32]
 	fileTiles        tiling // of the work file
 	work             *workFile
-	kept             map[int]bool // tiles that the work file had at the start; nil without one
+	kept             map[int]bool // tiles that the work file had at the start; nil without a work file
 	ranks            *division
-	held             []heldTile // of the ranks of a job, in the order of their turns
+	held             []heldTile // tiles of the ranks of a job that are not exchanged yet, in order
 	tiles            *pairTiles
 	done             int // pairs
 
 	buf  []float32   // a tile for the work file
-	free [][]float32 // memory of scores
+	free [][]float32 // unused memory for scores
 }
 
-// heldTile waits until all ranks have its scores.
+// heldTile is a tile whose scores only one rank has.
 type heldTile struct {
 	scores []float32
 	finish func() error
 }
 
-// heldTiles is how many tiles each rank scores before all exchange them: enough for their times to even out, and few
-// enough for an interrupted scoring to end soon.
+// heldTiles is the number of tiles that each rank scores before all ranks exchange them: enough to even out the times
+// of the ranks, and few enough for an interrupted scoring to end soon.
 const heldTiles = 8
 
-// agree tells all ranks which tiles are kept.
+// agree tells all ranks which tiles the work file had.
 func (s *pairScoring) agree() error {
 	if s.ranks.ranks == 1 || s.o.Work == "" {
 		return nil
@@ -58,7 +58,7 @@ func (s *pairScoring) agree() error {
 	return nil
 }
 
-// exchange gives rank 0 the scores of the tiles that are held.
+// exchange gives rank 0 the scores of the held tiles.
 func (s *pairScoring) exchange(ctx context.Context) error {
 	if len(s.held) == 0 {
 		return nil
@@ -84,14 +84,14 @@ func (s *pairScoring) exchange(ctx context.Context) error {
 	return nil
 }
 
-// put takes over a tile of the work file.
+// put copies a tile of the work file into the matrix.
 func (s *pairScoring) put(tile int, scores []float32) {
 	i0, i1, c0, c1 := s.fileTiles.tile(tile)
 	s.copy(scores, i0, i1, c0, c1)
 	s.done += len(scores)
 }
 
-// copy writes scores [i1-i0, c1-c0] to the columns of their captions, on the rank that has the matrix.
+// copy writes scores [i1-i0, c1-c0] to the columns of their captions, if this rank has the matrix.
 func (s *pairScoring) copy(scores []float32, i0, i1, c0, c1 int) {
 	if s.into == nil {
 		return
@@ -153,7 +153,7 @@ func (s *pairScoring) run(ctx context.Context) error {
 	return s.exchange(ctx)
 }
 
-// turn scores a tile, or leaves it to the rank whose turn it is.
+// turn scores a tile, if it is this rank's turn.
 func (s *pairScoring) turn(ctx context.Context, t heldTile, score func(done func() error) error) error {
 	if s.ranks.ranks == 1 {
 		return score(t.finish)
@@ -170,7 +170,7 @@ func (s *pairScoring) turn(ctx context.Context, t heldTile, score func(done func
 	return s.exchange(ctx)
 }
 
-// missing are the tiles of the work file in a tile that is scored, as far as the file lacks them.
+// missing returns the tiles of the work file that are in a scored tile and not in the file yet.
 func (s *pairScoring) missing(i0, i1, c0, c1 int) (tiles []int) {
 	if s.kept == nil {
 		return nil
@@ -186,7 +186,7 @@ func (s *pairScoring) missing(i0, i1, c0, c1 int) (tiles []int) {
 	return tiles
 }
 
-// finish takes over the scores of a tile.
+// finish copies the scores of a tile into the matrix and the work file.
 func (s *pairScoring) finish(scores []float32, i0, i1, c0, c1 int, missing []int) error {
 	s.free = append(s.free, scores)
 	if s.work == nil {
@@ -220,8 +220,8 @@ func (s *pairScoring) memory(n int) []float32 {
 	return make([]float32, n)
 }
 
-// makeResident copies a block of images, and either the captions of a tile or all of them, to the device, if the plan
-// says so and they are not resident yet.
+// makeResident copies a block of images, and the captions of a tile or all captions, to the device, if the plan says so
+// and they are not resident yet.
 func (s *pairScoring) makeResident(b0, b1, c0, c1 int) error {
 	if s.plan.Total == 0 || s.plan.BlockImages == 0 {
 		return nil
@@ -243,8 +243,8 @@ func (s *pairScoring) makeResident(b0, b1, c0, c1 int) error {
 	return err
 }
 
-// giveBack frees the encoded values on the device, so that they are copied with every tile from now on. It returns
-// false if nothing was resident.
+// giveBack frees the resident encoded values, so that they are streamed with every tile from then on. It returns false
+// if nothing was resident.
 func (s *pairScoring) giveBack() bool {
 	if s.plan.BlockImages == 0 || s.plan.Total == 0 {
 		return false

@@ -9,42 +9,42 @@ import (
 	"vsetrain/data"
 )
 
-// Ranks of pairs that are scored in bf16 first. A rank counts the candidates above a match, so all ranks of image i
-// follow from how its captions compare with the best of its own, and those of caption c from how the images compare
-// with its own. The matches are scored in fp32. Of any other pair a score in bf16 decides where it is further from both
-// matches than a bound, and the score in fp32 where it is not. Ranks, recalls and ties are those of fp32 then, in folds
-// too; the order of pairs that are no matches is not.
+// Settling finds the ranks of fp32 with most pairs scored in bf16 only. A rank counts the candidates above a match. So
+// the ranks of image i depend only on how its captions compare with its best own caption, and the rank of caption c on
+// how the images compare with its own image. The matches are scored in fp32. For any other pair, the bf16 score decides
+// if it is further from both matches than a bound; otherwise the pair is scored in fp32. Ranks, recalls and ties are
+// then the same as in fp32, in folds too. The order of pairs that are not matches may differ.
 //
-// The bound is measured, not proven: settleSlack times the largest difference between the two scores of a pair among
-// all pairs that were scored in both, which are the matches, tiles from all over the split and the pairs near a match.
-// It grows until no pair that is nearer than that has its score in bf16 alone. All pairs are scored in fp32 where the
-// tiles tell that this saves nothing: too many pairs are near a match, as at the start of a training, or bf16 is not
+// The bound is measured, not proven: settleSlack times the largest difference between the two scores of a pair, among
+// all pairs that were scored in both precisions (the matches, sample tiles from the whole split, and pairs near a
+// match). It grows until every pair within the bound has its fp32 score. All pairs are scored in fp32 if the sample
+// shows that settling saves nothing: too many pairs are near a match, as at the start of a training, or bf16 is not
 // much faster.
 const (
 	settleSlack  = 8
-	settleTiles  = 4       // scored in both before all others
-	settleLeast  = 1 << 18 // with fewer pairs in all, this saves nothing
-	settleAtOnce = 64      // images that are scored with a caption
-	settleUnit   = 8       // they are filled up to a multiple of this, so that graphs are few
-	settleCost   = 2       // of a pair near a match, in pairs of a tile
-	settleGain   = 0.8     // of the time of all pairs in fp32, which this may take at most
+	settleTiles  = 4       // sample tiles
+	settleLeast  = 1 << 18 // with fewer pairs in the split, settling saves nothing
+	settleAtOnce = 64      // images scored with a caption in one run
+	settleUnit   = 8       // the number of these images is padded to a multiple, so that there are few graphs
+	settleCost   = 2       // cost of a pair near a match, in pairs of a tile
+	settleGain   = 0.8     // largest fraction of the time of fp32 that settling may take
 )
 
 // Settled says how the ranks of a network that scores pairs were settled.
 type Settled struct {
 	Pairs   int     `json:"pairs"`
-	Again   int     `json:"again"`   // of them, scored in fp32
-	Largest float64 `json:"largest"` // difference between bf16 and fp32 among those
-	Bound   float64 `json:"bound"`   // of the others, assumed
+	Again   int     `json:"again"`   // pairs scored in fp32 too
+	Largest float64 `json:"largest"` // largest difference between bf16 and fp32 among them
+	Bound   float64 `json:"bound"`   // assumed for the other pairs
 }
 
-// settling turns scores in bf16 into scores with the ranks of fp32.
+// settling turns bf16 scores into scores with the same ranks as fp32.
 type settling struct {
 	d       *Dense[float32]
 	own     data.Groups
-	matches []float32 // [M] in fp32
-	best    []float32 // [N] the largest of each image
-	known   []bool    // pairs of d in fp32
+	matches []float32 // [M] fp32 score of each caption with its image
+	best    []float32 // [N] the largest of them for each image
+	known   []bool    // pairs of d that have their fp32 score
 	again   int
 	largest float64
 	// exact scores images with captions in fp32: dst [images, captions]
@@ -73,20 +73,20 @@ func (s *settling) scoreMatches(ctx context.Context) error {
 	return nil
 }
 
-// differ takes note of the two scores of a pair.
+// differ records the difference between the two scores of a pair.
 func (s *settling) differ(exact, first float32) {
 	if d := math.Abs(float64(exact) - float64(first)); d > s.largest || d != d {
-		s.largest = d // NaN stays, and leaves no pair undecided by bf16
+		s.largest = d // once it is NaN, it stays NaN, and all pairs are near
 	}
 }
 
-// near reports whether a score in bf16 may compare otherwise with a match than that in fp32.
+// near reports whether the fp32 score of a pair with bf16 score v may be on the other side of a match.
 func (s *settling) near(v float32, image, caption int, bound float64) bool {
 	x := float64(v)
 	return !(math.Abs(x-float64(s.best[image])) > bound && math.Abs(x-float64(s.matches[caption])) > bound)
 }
 
-// put sets a pair to its score in fp32.
+// put sets a pair to its fp32 score.
 func (s *settling) put(image, caption int, score float32) {
 	at := image*s.d.Captions + caption
 	s.differ(score, s.d.Data[at])
@@ -94,7 +94,7 @@ func (s *settling) put(image, caption int, score float32) {
 	s.again++
 }
 
-// run settles d, whose scores are in bf16. It returns false where too many pairs are near a match.
+// run settles d, which holds bf16 scores. It returns false if too many pairs are near a match.
 func (s *settling) run(ctx context.Context) (bool, error) {
 	n, m := s.d.Dims()
 	s.known = make([]bool, n*m)
@@ -133,8 +133,8 @@ func (s *settling) run(ctx context.Context) (bool, error) {
 	}
 }
 
-// sample scores tiles of so many images from all over the split, and of a caption of each, in both precisions. It
-// returns false where bf16 first would save nothing, or where the score of a pair depends on what is scored with it.
+// sample scores tiles of side images from the whole split, and one caption of each, in both precisions. It returns
+// false if settling would save nothing, or if the score of a pair depends on the pairs that are scored with it.
 func (s *settling) sample(ctx context.Context, side int, first func(dst []float32, images, captions []int32) error) (
 	bool, error) {
 	n, near := s.own.Images(), 0

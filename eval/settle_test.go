@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/batch"
 	"vsetrain/data"
-	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/lab/try"
 	"vsetrain/models"
 )
@@ -158,60 +156,33 @@ func TestSampleTellsWhetherToSettle(t *testing.T) {
 	}
 }
 
-// Ranks of pairs that a network with slightly other weights scores first are those of the network, with captions in
-// another order than in the split and different numbers of them.
+// Ranks of pairs that a network with slightly different weights scores first are the ranks of the network itself, with
+// captions in another order than in the split and different numbers of captions per image.
 func TestPairsOfAnotherNetworkFirst(t *testing.T) {
 	for _, network := range []string{models.SAF, models.SGR} {
 		t.Run(network, func(t *testing.T) {
-			const n, regions, feature, longest = 400, 4, 6, 9
-			r := rand.New(rand.NewPCG(3, 4))
-			counts, total := make([]int, n), 0
+			const n, total = 400, 799
+			counts := make([]int, n)
 			for i := range counts {
-				counts[i] = 1 + r.IntN(3)
-				total += counts[i]
+				counts[i] = 1 + i%3
 			}
-			o := models.DefaultOptions()
-			o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 64, 8, 16
-			var runs [2]*models.PairRunner
-			for k := range runs {
-				dev := try.Get(cpu.New(cpu.Options{}))(t)
-				defer dev.Close()
-				m := try.Get(models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 40}))(t)
-				m.Init(5, nil)
-				for _, p := range m.Params() {
-					v := m.Instance.Params.Value(p.Name)
-					x := make([]float32, v.N)
-					dev.DownloadFloats(x, v)
-					for i := range x {
-						x[i] *= 1 + 1e-5*float32(k)*(r.Float32()-0.5)
-					}
-					dev.UploadFloats(v, x)
-				}
-				runs[k] = models.NewRunner(m, nil).Pairs
-			}
-			x, boxes := make([]float32, n*regions*feature), make([]float32, n*regions*4)
-			for i := range x {
-				x[i] = float32(r.NormFloat64())
-			}
-			for i := range boxes {
-				boxes[i] = r.Float32()
-			}
-			var images, captions models.EncodedSet
-			try.Do(t, runs[0].AppendImages(&images, batch.Images{N: n, Features: x, Boxes: boxes}, n))
-			ids, lengths, order := make([]int32, total*longest), make([]int32, total), make([]int32, total)
-			for i := range ids {
-				ids[i] = int32(1 + r.IntN(39))
-			}
-			for i, c := range r.Perm(total) {
-				lengths[i], order[i] = int32(longest-6*i/total), int32(c)
-			}
-			try.Do(t, runs[0].AppendCaptions(&captions, packed(ids, longest, lengths), total))
 			own := data.GroupsOf(counts)
-			exact := try.Get(ScorePairs(t.Context(), runs[0], &images, &captions, order, EncodeOptions{}))(t)
+			w, other := pairWorldOf(t, onCPU(t), network, n, total), pairWorldOf(t, onCPU(t), network, n, total)
+			r := rand.New(rand.NewPCG(3, 4))
+			for _, p := range other.r.Model.Params() {
+				dev, v := other.r.Model.Instance.Dev, other.r.Model.Instance.Params.Value(p.Name)
+				x := make([]float32, v.N)
+				dev.DownloadFloats(x, v)
+				for i := range x {
+					x[i] *= 1 + 1e-5*(r.Float32()-0.5)
+				}
+				dev.UploadFloats(v, x)
+			}
+			exact := try.Get(ScorePairs(t.Context(), w.r, w.images, w.captions, w.order, EncodeOptions{}))(t)
 			var told Settled
 			ticks, clock := 0, time.Duration(0)
-			got := try.Get(settlePairs(t.Context(), runs[0], &images, &captions, order, own, EncodeOptions{
-				First: runs[1], Settled: func(s Settled) { told = s },
+			got := try.Get(settlePairs(t.Context(), w.r, w.images, w.captions, w.order, own, EncodeOptions{
+				First: other.r, Settled: func(s Settled) { told = s },
 				ProcessorTime: func() time.Duration { // a tile takes the network 10, and the other 1
 					ticks++
 					clock += time.Duration([]int{0, 10, 0, 1}[(ticks-1)%4])

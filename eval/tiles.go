@@ -2,39 +2,40 @@ package eval
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/models"
 )
 
-// pairTiles scores tiles of pairs in parts that fit the memory of the device: where a part does not, its longer side is
-// halved, for all that follow. A score does not depend on the parts, except for the rounding of a GPU's library of
-// products, which may choose another algorithm for another size. On a device that copies results while it computes, the
-// next part is started before the scores of earlier parts have arrived.
+// pairTiles scores tiles of pairs in parts that fit in device memory: if a part does not fit, the longer side of all
+// further parts is halved. A score does not depend on the parts, except for rounding: a GPU's matrix product library
+// may choose another algorithm for another size. On a device that copies results while it computes, the next part
+// starts before the scores of earlier parts have arrived.
 type pairTiles struct {
 	r                *models.PairRunner
 	images, captions *models.EncodedSet
-	tileI, tileC     int      // of a part, at most
-	usual            tileSize // parts no larger than this free memory by spare first
-	capacity         int      // words of the captions of a part, at most; 0 is unknown
+	tileI, tileC     int      // largest part
+	usual            tileSize // before a part becomes smaller than this, spare frees memory
+	capacity         int      // largest number of words in the captions of a part; 0 is unknown
 	pipelined        bool
 	warn             func(error)
-	// frees memory of the device that scoring can do without, false if there is none; may be nil
+	// spare frees device memory that scoring can do without; false if there is none. It may be nil.
 	spare   func() bool
 	part    []float32
 	pending []pendingPart // oldest first, at most device.FetchSlots
 	slot    int           // of the next part
 }
 
-// pendingPart was started: its scores [images, captions] go to dst, whose rows have the given width.
+// pendingPart is a part that was started. Its scores [images, captions] go to dst, whose rows have the given width.
 type pendingPart struct {
 	dst                     []float32
 	images, captions, width int
 	slot                    int
-	done                    func() error // of the last part of a tile, nil otherwise
+	done                    func() error // for the last part of a tile, nil otherwise
 }
 
-// score computes dst [i1-i0, c1-c0] and then calls done: at once, or while later tiles are scored, or in flush.
+// score computes dst [i1-i0, c1-c0] and then calls done: immediately, while later tiles are scored, or in flush.
 func (p *pairTiles) score(dst []float32, i0, i1, c0, c1 int, done func() error) error {
 	for {
 		err := p.parts(dst, i0, i1, c0, c1, done)
@@ -58,7 +59,7 @@ func (p *pairTiles) score(dst []float32, i0, i1, c0, c1 int, done func() error) 
 	}
 }
 
-// tell warns of a full device, once.
+// tell warns once that the device is out of memory.
 func (p *pairTiles) tell(err error) {
 	if p.warn != nil {
 		p.warn(fmt.Errorf("pairs are scored in smaller tiles than usual, which takes longer: %w", err))
@@ -88,7 +89,7 @@ func (p *pairTiles) parts(dst []float32, i0, i1, c0, c1 int, done func() error) 
 	return nil
 }
 
-// do scores a part, or starts it.
+// do scores a part; a pipelined device only starts it.
 func (p *pairTiles) do(part pendingPart, i, c int) error {
 	if p.pipelined {
 		if len(p.pending) == device.FetchSlots {
@@ -105,27 +106,19 @@ func (p *pairTiles) do(part pendingPart, i, c int) error {
 		p.pending = append(p.pending, part)
 		return nil
 	}
-	err := part.take(p, func(dst []float32) error {
+	return part.take(p, func(dst []float32) error {
 		return p.r.Score(dst, p.images, i, i+part.images, p.captions, c, c+part.captions, p.capacity)
 	})
-	if err != nil || part.done == nil {
-		return err
-	}
-	return part.done()
 }
 
-// collect waits for the oldest part that was started.
+// collect waits for the oldest pending part.
 func (p *pairTiles) collect() error {
 	part := p.pending[0]
 	p.pending = append(p.pending[:0], p.pending[1:]...)
-	if err := part.take(p, func(dst []float32) error { return p.r.Finish(dst, part.slot) }); err != nil ||
-		part.done == nil {
-		return err
-	}
-	return part.done()
+	return part.take(p, func(dst []float32) error { return p.r.Finish(dst, part.slot) })
 }
 
-// flush waits for all parts that were started.
+// flush waits for all pending parts.
 func (p *pairTiles) flush() error {
 	for len(p.pending) > 0 {
 		if err := p.collect(); err != nil {
@@ -135,20 +128,24 @@ func (p *pairTiles) flush() error {
 	return nil
 }
 
-// take has the scores of a part written to dst.
+// take copies the scores of a part to dst.
 func (part *pendingPart) take(p *pairTiles, scores func([]float32) error) error {
 	n := part.images * part.captions
 	if part.captions == part.width {
-		return scores(part.dst[:n])
+		if err := scores(part.dst[:n]); err != nil {
+			return err
+		}
+	} else {
+		p.part = slices.Grow(p.part[:0], n)[:n]
+		if err := scores(p.part); err != nil {
+			return err
+		}
+		for k := range part.images {
+			copy(part.dst[k*part.width:][:part.captions], p.part[k*part.captions:])
+		}
 	}
-	if cap(p.part) < n {
-		p.part = make([]float32, n)
+	if part.done == nil {
+		return nil
 	}
-	if err := scores(p.part[:n]); err != nil {
-		return err
-	}
-	for k := range part.images {
-		copy(part.dst[k*part.width:][:part.captions], p.part[k*part.captions:][:part.captions])
-	}
-	return nil
+	return part.done()
 }

@@ -19,20 +19,20 @@ import (
 	"vsetrain/models"
 )
 
-// A work file keeps the tiles of a score matrix as they are scored, so that a scoring of hours that was killed
-// continues where it was:
+// workFile keeps the tiles of a score matrix as they are scored, so that a killed scoring, which may take hours,
+// continues where it stopped:
 //
-//	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then records of one tile each:
-//	CRC-32 of all that follows, number of the tile (uint32 each), scores (float32, row-major, captions in the
+//	magic [8], key [32], images, captions, images and captions of a tile (uint32 each), then a record for each tile:
+//	CRC-32 of the rest of the record, number of the tile (uint32 each), scores (float32, row-major, captions in the
 //	order of the encoding)
 //
-// all little endian. The key is a digest of everything the scores depend on: weights, encoded images and captions,
-// which show the precision too. The name of the file ends with it, so a file is found again if and only if its tiles
-// would be the same. From a record on that is broken, such as the last one after a kill, or that repeats a tile, the
-// file is cut off, and those tiles are scored again.
+// all little endian. The key is a digest of everything that the scores depend on: the weights and the encoded images
+// and captions, which also depend on the precision. The name of the file ends with the key, so a file is found again if
+// and only if its tiles would be the same. The file is truncated at the first record that is incomplete, as after a
+// kill, corrupted, or repeats a tile; the tiles from there on are scored again.
 type workFile struct {
 	f      disk.File
-	lock   io.Closer // two programs at one file would write over each other
+	lock   io.Closer // against a second program, which would overwrite the tiles
 	buf    []byte
 	done   map[int]bool
 	tiling tiling
@@ -40,22 +40,11 @@ type workFile struct {
 
 const (
 	workMagic      = "VSETILE2"
-	workMagicFirst = "VSETILE1" // of files whose checksums leave out the numbers of the tiles
+	workMagicFirst = "VSETILE1" // of files whose checksums do not cover the numbers of the tiles
 )
 
-// tiling cuts a matrix into tiles, numbered row by row.
-type tiling struct{ images, captions, tileI, tileC int }
-
-func (t tiling) across() int { return (t.captions + t.tileC - 1) / t.tileC }
-func (t tiling) count() int  { return (t.images + t.tileI - 1) / t.tileI * t.across() }
-
-func (t tiling) tile(k int) (i0, i1, c0, c1 int) {
-	i0, c0 = k/t.across()*t.tileI, k%t.across()*t.tileC
-	return i0, min(t.images, i0+t.tileI), c0, min(t.captions, c0+t.tileC)
-}
-
-// openWork opens or makes the work file of a key in a folder, and hands the tiles it holds to put. setting is how a
-// person names another folder.
+// openWork opens or creates the work file of a key in a folder, and passes its tiles to put. setting is how a user
+// names another folder.
 func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile,
 	error) {
 	if err := atomicfile.MkdirAll(dir); err != nil {
@@ -89,13 +78,14 @@ func header(key [32]byte, t tiling) []byte {
 	return h
 }
 
-// read takes over all good records and leaves the file at their end.
+// read passes all good records to put, and truncates the file after them.
 func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error {
 	got := make([]byte, len(head))
-	switch _, err := io.ReadFull(w.f, got); {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		err == nil && !bytes.Equal(got, head) && // zeros from somewhere on, as a power failure leaves them
-			bytes.HasPrefix(head, bytes.TrimRight(got, "\x00")):
+	switch whole, err := w.fill(got); {
+	case err != nil:
+		return err
+	case !whole, !bytes.Equal(got, head) && // a power failure may leave zeros from some byte on
+		bytes.HasPrefix(head, bytes.TrimRight(got, "\x00")):
 		if err := w.f.Truncate(0); err != nil {
 			return err
 		}
@@ -104,13 +94,11 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 			_, err = w.f.Seek(int64(len(head)), io.SeekStart)
 		}
 		return err
-	case err != nil:
-		return err
 	case bytes.HasPrefix(got, []byte(workMagicFirst)):
-		return errors.New("tiles of an earlier version, whose checksums do not cover everything; remove the file, " +
-			"and they are scored again")
+		return errors.New("tiles of an earlier version, whose checksums do not cover everything; remove the file to " +
+			"score them again")
 	case !bytes.Equal(got, head):
-		return fmt.Errorf("not the tiles of these scores, though it has their name; remove it")
+		return errors.New("the file has the name of these scores, but holds tiles of others; remove it")
 	}
 	end := int64(len(head))
 	scores := make([]float32, w.tiling.tileI*w.tiling.tileC)
@@ -134,36 +122,36 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 	return err
 }
 
-// record reads a record; n is its size, 0 when it is not whole.
+// record reads a record. n is its size in bytes, or 0 if the record is incomplete, corrupted or repeated.
 func (w *workFile) record(scores []float32) (n int64, tile int, err error) {
-	broken := func(err error) (int64, int, error) {
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, 0, nil
-		}
-		return 0, 0, err
-	}
 	var head [8]byte
-	if _, err := io.ReadFull(w.f, head[:]); err != nil {
-		return broken(err)
+	if whole, err := w.fill(head[:]); !whole {
+		return 0, 0, err
 	}
 	number := binary.LittleEndian.Uint32(head[4:])
 	if int64(number) >= int64(w.tiling.count()) || w.done[int(number)] {
-		return broken(nil)
+		return 0, 0, nil
 	}
 	i0, i1, c0, c1 := w.tiling.tile(int(number))
 	size := (i1 - i0) * (c1 - c0)
 	w.buf = append(w.buf[:0], head[4:]...)
 	w.buf = append(w.buf, make([]byte, 4*size)...)
-	if _, err := io.ReadFull(w.f, w.buf[4:]); err != nil {
-		return broken(err)
-	}
-	if crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[:]) {
-		return broken(nil)
+	whole, err := w.fill(w.buf[4:])
+	if !whole || crc32.ChecksumIEEE(w.buf) != binary.LittleEndian.Uint32(head[:]) {
+		return 0, 0, err
 	}
 	for i := range size {
 		scores[i] = math.Float32frombits(binary.LittleEndian.Uint32(w.buf[4+4*i:]))
 	}
 	return int64(4 + len(w.buf)), int(number), nil
+}
+
+// fill reads len(b) bytes; whole is false if the file ends before.
+func (w *workFile) fill(b []byte) (whole bool, err error) {
+	if _, err = io.ReadFull(w.f, b); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // add appends a tile in one write.
@@ -179,7 +167,7 @@ func (w *workFile) add(tile int, scores []float32) error {
 	return nil
 }
 
-// scoreKey digests what scores depend on.
+// scoreKey returns a digest of everything that the scores depend on.
 func scoreKey(m *models.Model, images, captions *models.EncodedSet, order []int32) (key [32]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%+v\n%+v\n", m.Options, m.Dims)
@@ -195,11 +183,11 @@ func scoreKey(m *models.Model, images, captions *models.EncodedSet, order []int3
 		add(x)
 	}
 	for _, s := range []*models.EncodedSet{images, captions} {
-		for _, r := range append(append([]models.Rows(nil), s.Values...), s.Words...) {
+		for _, r := range slices.Concat(s.Values, s.Words) {
 			add(r.Data)
 		}
 	}
-	for _, x := range append(append([]int32(nil), captions.Length...), order...) {
+	for _, x := range slices.Concat(captions.Length, order) {
 		fmt.Fprintf(h, "%d ", x)
 	}
 	h.Sum(key[:0])

@@ -3,10 +3,10 @@ package eval
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/files/runfs"
@@ -41,32 +41,32 @@ func tileOf(k int) []float32 {
 	return s
 }
 
-// A file cut anywhere gives back the tiles that were whole, and takes the others.
-func TestWorkFileSurvivesBeingCut(t *testing.T) {
-	dir := t.TempDir()
+// written makes a work file with tiles. It returns the path of the file, its contents, and where each record ends.
+func written(t *testing.T, dir string, tiles ...int) (path string, whole []byte, ends []int64) {
+	t.Helper()
 	w, got := openTest(t, dir, 1)
 	if len(got) != 0 {
 		t.Fatalf("a new file holds %v", got)
 	}
-	order := []int{3, 0, 8, 5} // any order, edge tiles among them
-	ends := []int64{}
-	for _, k := range order {
+	for _, k := range tiles {
 		try.Do(t, w.add(k, tileOf(k)))
-		at, _ := w.f.Seek(0, 1)
-		ends = append(ends, at)
-	}
-	if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); !errors.Is(err, runfs.ErrLocked) ||
-		!strings.Contains(err.Error(), "--work") {
-		t.Fatalf("a second program at the same tiles: %v", err)
+		ends = append(ends, try.Get(w.f.Seek(0, io.SeekCurrent))(t))
 	}
 	try.Do(t, w.close())
 	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
 	if len(names) != 1 {
 		t.Fatalf("files %v", names)
 	}
-	whole := try.Get(os.ReadFile(names[0]))(t)
+	return names[0], try.Get(os.ReadFile(names[0]))(t), ends
+}
+
+// A file truncated anywhere returns the tiles that were complete, and takes the others.
+func TestWorkFileSurvivesBeingCut(t *testing.T) {
+	dir := t.TempDir()
+	order := []int{3, 0, 8, 5} // any order, edge tiles among them
+	path, whole, ends := written(t, dir, order...)
 	for cut := 0; cut <= len(whole); cut++ {
-		try.Do(t, os.WriteFile(names[0], whole[:cut], 0o666))
+		try.Do(t, os.WriteFile(path, whole[:cut], 0o666))
 		got := found(t, dir, 1)
 		want := 0
 		for i, end := range ends {
@@ -82,17 +82,21 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 		}
 	}
 	for from := range len(header([32]byte{}, workTiling)) - 1 { // as a power failure leaves it
-		try.Do(t, os.WriteFile(names[0], append(slices.Clone(whole[:from]), make([]byte, len(whole)-from)...), 0o666))
+		try.Do(t, os.WriteFile(path, append(slices.Clone(whole[:from]), make([]byte, len(whole)-from)...), 0o666))
 		if got := found(t, dir, 1); len(got) != 0 {
 			t.Fatalf("a file of zeros from byte %d on holds %v", from, got)
 		}
 	}
 	broken := slices.Clone(whole)
 	broken[ends[0]+10] ^= 1 // in the second record
-	try.Do(t, os.WriteFile(names[0], broken, 0o666))
+	try.Do(t, os.WriteFile(path, broken, 0o666))
 	again, got := openTest(t, dir, 1)
 	if len(got) != 1 {
-		t.Fatalf("behind a broken record: %v", got)
+		t.Fatalf("after a corrupted record: %v", got)
+	}
+	_, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil)
+	if try.Fails(t, err, "--work"); !errors.Is(err, runfs.ErrLocked) {
+		t.Fatalf("a second program at the same tiles: %v", err)
 	}
 	try.Do(t, again.add(7, tileOf(7)))
 	try.Do(t, again.close())
@@ -102,9 +106,9 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	if got := found(t, dir, 2); len(got) != 0 {
 		t.Errorf("another key found %v", got)
 	}
-	for magic, want := range map[string]string{workMagic: "not the tiles of these scores",
+	for magic, want := range map[string]string{workMagic: "holds tiles of others",
 		"VSETILE1": "tiles of an earlier version"} {
-		try.Do(t, os.WriteFile(names[0], append([]byte(magic), bytes.Repeat([]byte{1}, 100)...), 0o666))
+		try.Do(t, os.WriteFile(path, append([]byte(magic), bytes.Repeat([]byte{1}, 100)...), 0o666))
 		try.Refuses(openWork(dir, "", "saf", [32]byte{1}, workTiling, nil))(t, want, "remove")
 	}
 }
@@ -112,21 +116,12 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 // A record replaces no other tile: not when a bit of its number is damaged, and not when it repeats a number.
 func TestWorkFileKeepsTilesApart(t *testing.T) {
 	dir := t.TempDir()
-	w, _ := openTest(t, dir, 1)
-	var ends []int64
-	for _, k := range []int{0, 1} { // the two are of one size
-		try.Do(t, w.add(k, tileOf(k)))
-		at, _ := w.f.Seek(0, 1)
-		ends = append(ends, at)
-	}
-	try.Do(t, w.close())
-	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
-	whole := try.Get(os.ReadFile(names[0]))(t)
+	path, whole, ends := written(t, dir, 0, 1) // of one size
 	for at := ends[0]; at < ends[1]; at++ {
 		for bit := range 8 {
 			damaged := slices.Clone(whole)
 			damaged[at] ^= 1 << bit
-			try.Do(t, os.WriteFile(names[0], damaged, 0o666))
+			try.Do(t, os.WriteFile(path, damaged, 0o666))
 			if got := found(t, dir, 1); len(got) != 1 || !slices.Equal(got[0], tileOf(0)) {
 				t.Fatalf("bit %d of byte %d damaged: %v", bit, at, got)
 			}
@@ -136,7 +131,7 @@ func TestWorkFileKeepsTilesApart(t *testing.T) {
 	for i := range other {
 		other[i]++
 	}
-	try.Do(t, os.WriteFile(names[0], whole, 0o666))
+	try.Do(t, os.WriteFile(path, whole, 0o666))
 	again, _ := openTest(t, dir, 1)
 	try.Do(t, again.add(1, other))
 	try.Do(t, again.close())

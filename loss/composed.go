@@ -2,18 +2,18 @@ package loss
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 )
 
-// fromCosts makes a loss of what each anchor costs, written in the operations of the graph, which Gorgonia
-// differentiates: rows [N] holds what image i costs, columns [N] what caption j costs, and the loss is the sum of both.
-// Hard negatives are not of the loss: they are the hard negatives of LMH with this margin, for the diagnosis of a
-// training.
+// fromCosts makes a loss from the costs of the anchors, which are written in operations of the graph, so that Gorgonia
+// differentiates them. rows [N] holds the cost of image i, columns [N] the cost of caption j; the loss is the sum of
+// all. The hard negatives are the hard negatives of LMH with this margin, for the diagnosis of a training.
 func fromCosts(g *graph.Graph, name string, margin float64, scores, rows, columns *graph.Node) *graph.Node {
 	n := graph.Dim(scores, 0)
-	const argRows, argColumns = 1, 2 // beside argScores
+	const argRows, argColumns = 1, 2 // besides argScores
 	op := lossOp(g, name, n, func(c *graph.Call, out device.LossOut) {
 		graph.Do(c, device.Hinge{N: n, Scores: c.In[argScores], Margin: margin, Max: true, LossOut: out})
 		sum, row, column := out.Loss.Slice(0, 1), out.Loss.Slice(1, 2), out.Loss.Slice(2, 3)
@@ -29,7 +29,16 @@ func fromCosts(g *graph.Graph, name string, margin float64, scores, rows, column
 	return g.Apply(op, scores, rows, columns)
 }
 
-// matches are the scores of the matching pairs, the diagonal of scores [N, N]: [N].
+// sumOrMax returns the sum or the largest value of each row of costs [n, n]: [n].
+func sumOrMax(g *graph.Graph, costs *graph.Node, sum bool) *graph.Node {
+	rows := graph.AlongRows(graph.Dim(costs, 0))
+	if sum {
+		return g.Sum(costs, rows)
+	}
+	return g.Max(costs, rows)
+}
+
+// matches returns the scores of the matching pairs, the diagonal of scores [N, N]: [N].
 func matches(g *graph.Graph, scores *graph.Node) *graph.Node {
 	n := graph.Dim(scores, 0)
 	identity := make([]float64, n*n)
@@ -39,7 +48,7 @@ func matches(g *graph.Graph, scores *graph.Node) *graph.Node {
 	return g.Sum(g.Multiply(scores, g.Const(fmt.Sprintf("const.identity.%d", n), identity, n, n)), graph.AlongRows(n))
 }
 
-// others is 1 off the diagonal of [n, n] and 0 on it.
+// others returns [n, n] with 0 on the diagonal and 1 elsewhere.
 func others(g *graph.Graph, n int) *graph.Node {
 	values := make([]float64, n*n)
 	for i := range values {
@@ -50,30 +59,23 @@ func others(g *graph.Graph, n int) *graph.Node {
 	return g.Const(fmt.Sprintf("const.others.%d", n), values, n, n)
 }
 
-// filled is a constant [shape] of one value.
+// filled returns a constant of a shape with one value.
 func filled(g *graph.Graph, value float64, shape ...int) *graph.Node {
-	n := 1
-	for _, s := range shape {
-		n *= s
-	}
-	values := make([]float64, n)
-	for i := range values {
-		values[i] = value
-	}
+	values := slices.Repeat([]float64{value}, graph.Shape(shape).TotalSize())
 	return g.Const(fmt.Sprintf("const.filled.%v.%v", value, shape), values, shape...)
 }
 
-// violations are [margin + S_ij - match_i]+ off the diagonal of scores S [n, n], and 0 on it.
+// violations returns [margin + S_ij - match_i]+ off the diagonal of scores S [n, n], and 0 on it.
 func violations(g *graph.Graph, scores, match *graph.Node, margin float64) *graph.Node {
 	n := graph.Dim(scores, 0)
 	above := g.Minus(scores, g.Broadcast(g.Minus(match, filled(g, margin, n)), graph.AlongRows(n), n, n))
 	return g.Multiply(hinged(g, above), others(g, n))
 }
 
-// hinged is [x]+ with the slope 1 at 0, as the losses of the references have it.
+// hinged returns [x]+ with slope 1 at 0, as in the losses of the references.
 func hinged(g *graph.Graph, x *graph.Node) *graph.Node { return g.Multiply(x, notNegative(g, x)) }
 
-// notNegative is 1 where x ≥ 0 and 0 elsewhere; nothing flows back through it.
+// notNegative returns 1 where x ≥ 0 and 0 elsewhere, without a gradient.
 func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	n := x.Shape().TotalSize()
 	op := &graph.Op{Name: "not negative", Outs: []graph.Shape{x.Shape().Clone()}, Temp: []int{n, n},
@@ -88,7 +90,7 @@ func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Apply(op, x)
 }
 
-// cosines are the cosines of the semantic vectors of the captions of a batch, [N, N]; nothing flows back through them.
+// cosines returns the cosines of the semantic vectors of the captions of a batch, [N, N], without a gradient.
 func cosines(g *graph.Graph, loss string, c Context) *graph.Node {
 	if c.Semantics == nil {
 		graph.Failf("loss %s needs the semantic vectors of the batch", loss)
@@ -97,13 +99,13 @@ func cosines(g *graph.Graph, loss string, c Context) *graph.Node {
 	return g.StopGradient(g.MatMulT(unit, unit, true))
 }
 
-// repeated is a scalar x [1] at every position of a value like another.
+// repeated broadcasts a scalar x [1] to the shape of another value.
 func repeated(g *graph.Graph, x, like *graph.Node) *graph.Node {
 	shape := like.Shape()
 	return g.Broadcast(x, graph.AlongRows(shape.TotalSize()), shape...)
 }
 
-// different is 1 where the images of two pairs are not the same, and 0 elsewhere: [n, n].
+// different returns 1 where the images of two pairs differ, and 0 elsewhere: [n, n].
 func different(g *graph.Graph, c Context, n int) *graph.Node {
 	if c.Images == nil || c.Captions == nil {
 		graph.Failf("the loss needs the image identities of the batch")
@@ -118,13 +120,12 @@ func different(g *graph.Graph, c Context, n int) *graph.Node {
 	return g.Apply(op, c.Images, c.Captions)
 }
 
-// above is 1 where x > 0 and 0 elsewhere; nothing flows back through it.
+// above returns 1 where x > 0 and 0 elsewhere, without a gradient.
 func above(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Minus(filled(g, 1, x.Shape()...), notNegative(g, g.Scale(g.StopGradient(x), -1)))
 }
 
-// largest is 1 at the first of the largest values of each row of x [n, d] and 0 elsewhere; nothing flows back through
-// it.
+// largest returns 1 at the first largest value of each row of x [n, d] and 0 elsewhere, without a gradient.
 func largest(g *graph.Graph, x *graph.Node) *graph.Node {
 	n, d := graph.Dim(x, 0), graph.Dim(x, 1)
 	op := &graph.Op{Name: "first of the largest", Outs: []graph.Shape{{n, d}}, Temp: []int{n},
@@ -139,16 +140,16 @@ func largest(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Apply(op, x)
 }
 
-// chosen are the values of v [n] at the places that one-hot rows choose: [n].
+// chosen returns the values of v [n] that one-hot rows select: [n].
 func chosen(g *graph.Graph, rows, v *graph.Node) *graph.Node {
 	n := graph.Dim(rows, 0)
 	return g.Sum(g.Multiply(rows, g.Repeat(v, n)), graph.AlongRows(n))
 }
 
-// shares are the probabilities p_ij = e^(S_ij/τ) / (Σ_k e^(S_ik/τ) + ε) of each row of scores, ε = 1e-10, computed from
-// exponents below the largest of a row.
+// shares are the probabilities p_ij = e^(S_ij/τ) / (Σ_k e^(S_ik/τ) + ε) of each row of scores, with ε = 1e-10. The
+// largest exponent of each row is subtracted first.
 type shares struct {
-	p, rest *graph.Node // [n, n] p and 1 - p, which is the sum of the others so that it keeps its digits near p = 1
+	p, rest *graph.Node // [n, n] p and 1 - p; the latter is the sum of the others, which is accurate near p = 1
 	log     *graph.Node // [n] ln p_ii
 }
 
@@ -157,7 +158,7 @@ func sharesOf(g *graph.Graph, scores *graph.Node, temperature float64) shares {
 	n := graph.Dim(scores, 0)
 	rows := graph.AlongRows(n)
 	z := g.Scale(scores, 1/temperature)
-	most := g.Max(g.StopGradient(z), rows) // a shift changes nothing, so nothing flows back through it
+	most := g.Max(g.StopGradient(z), rows) // a shift does not change the shares, so it needs no gradient
 	z = g.Minus(z, g.Broadcast(most, rows, n, n))
 	e := g.Map(device.Exp, 0, z)
 	small := g.Scale(g.Map(device.Exp, 0, g.Scale(most, -1)), epsilon)

@@ -51,7 +51,7 @@ type crclOptions struct {
 
 const (
 	inputLabels = "in.loss.labels" // [N]
-	leastLabel  = 0.1              // what is below counts as 0
+	leastLabel  = 0.1              // smaller labels count as 0
 )
 
 func refined(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool) *graph.Node {
@@ -78,7 +78,7 @@ func refined(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bo
 	return fromCosts(g, "crcl", o.Margin, scores, cost(images), cost(captions))
 }
 
-// crclMemory is the label of every caption.
+// crclMemory holds the label of every caption.
 type crclMemory struct {
 	labels perCaption
 	warmUp int  // epochs

@@ -73,7 +73,7 @@ func evidential(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool
 	return fromCosts(g, "decl", o.Margin, scores, cost(t, evidence), cost(g.SwapAxes(t), g.SwapAxes(evidence)))
 }
 
-// fromUniform is the divergence of Dir(b) from Dir(1) for each row of b [n, n], whose values are at least 1:
+// fromUniform returns the divergence of Dir(b) from Dir(1) for each row of b [n, n], whose values are at least 1:
 // lnΓ(B) - Σ lnΓ(b) - lnΓ(n) + Σ (b - 1)(ψ(b) - ψ(B)), B = Σ b.
 func fromUniform(g *graph.Graph, b *graph.Node) *graph.Node {
 	n := graph.Dim(b, 0)
@@ -86,8 +86,8 @@ func fromUniform(g *graph.Graph, b *graph.Node) *graph.Node {
 	return g.Add(g.Minus(logSum, filled(g, constant, n)), g.Sum(g.Minus(over, logOf), rows))
 }
 
-// gammas are lnΓ(b) and its derivative ψ(b) for b >= 1: their asymptotic series at x = b + 8 and the recurrence down
-// to b (Abramowitz, Stegun: "Handbook of mathematical functions", 6.1.41, 6.3.18, 6.1.16, 6.3.6), to 1e-12.
+// gammas returns lnΓ(b) and its derivative ψ(b) for b >= 1, to 1e-12: the asymptotic series at x = b + 8, and the
+// recurrence down to b (Abramowitz, Stegun: "Handbook of mathematical functions", 6.1.41, 6.3.18, 6.1.16, 6.3.6).
 func gammas(g *graph.Graph, b *graph.Node) (log, slope *graph.Node) {
 	const shift = 8
 	constant := func(v float64) *graph.Node { return filled(g, v, b.Shape()...) }
@@ -113,8 +113,8 @@ func gammas(g *graph.Graph, b *graph.Node) (log, slope *graph.Node) {
 	return log, g.Minus(slope, sum)
 }
 
-// hinges is how many of the largest hinges of an anchor count (DECL.py: train_batch): fewer with each step, from the
-// size of a full batch, also in a smaller one.
+// hinges returns the number of the largest hinges of an anchor that count (DECL.py: train_batch). It starts at the size
+// of a full batch, even for a smaller batch, and decreases with the steps.
 func hinges(b *Batch) int {
 	k := max(int(float64(max(b.Full, b.N))-float64(0.025*float64(b.Step+1))), 5)
 	if b.N < k {
@@ -123,7 +123,7 @@ func hinges(b *Batch) int {
 	return k
 }
 
-// declMemory is the last judgement of every caption.
+// declMemory holds the last judgement of every caption.
 type declMemory struct{ right perCaption }
 
 func (m *declMemory) Feed(s *graph.Instance, b *Batch) error {

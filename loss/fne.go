@@ -56,10 +56,7 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 	if warmUp {
 		cost := func(scores *graph.Node) *graph.Node {
 			costs := violations(g, scores, match, o.Margin)
-			if fneConstants.of(&o).Warmup == LSH {
-				return g.Scale(g.Sum(costs, rows), share)
-			}
-			return g.Scale(g.Max(costs, rows), share)
+			return g.Scale(sumOrMax(g, costs, fneConstants.of(&o).Warmup == LSH), share)
 		}
 		return fromCosts(g, "fne", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 	}
@@ -75,8 +72,8 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 		cost(g.SwapAxes(scores), g.SwapAxes(s), inputDrawColumns))
 }
 
-// statistics are what the epoch and the batch tell of scores: mean and variance of the scores of matches and of hardest
-// negatives, and whether these are trusted, [1, 1] each.
+// statistics are the mean and variance of the scores of matches and of hardest negatives, over the epoch and the batch,
+// and whether they are trusted: [1, 1] each.
 type statistics struct{ up, down, upSpread, downSpread, trusted *graph.Node }
 
 func statisticsOf(g *graph.Graph, c Context, s *graph.Node) statistics {
@@ -111,7 +108,7 @@ func statisticsOf(g *graph.Graph, c Context, s *graph.Node) statistics {
 		g.Multiply(above(g, g.Minus(counts, filled(g, enough, 1, 1))), wide)}
 }
 
-// weights are those by which each row draws its negative, given its costs: [N, N].
+// weights returns the weights by which each row draws its negative, given its costs: [N, N].
 func (t statistics) weights(g *graph.Graph, s, costs, apart *graph.Node, margin float64) *graph.Node {
 	n := graph.Dim(s, 0)
 	rows, square := graph.AlongRows(n), func(x *graph.Node) *graph.Node { return g.Multiply(x, x) }
@@ -135,8 +132,8 @@ func (t statistics) weights(g *graph.Graph, s, costs, apart *graph.Node, margin 
 	return g.Add(weights, g.Multiply(none, largest(g, g.StopGradient(costs))))
 }
 
-// drawOne draws a place of each row of weights [n, n] with a probability in proportion to them, given u [n] uniform in
-// [0, 1): the first j with w_0 + … + w_j > u Σ w. The result is 1 there and 0 elsewhere.
+// drawOne draws a column of each row of weights [n, n] with probabilities proportional to the weights, given u [n]
+// uniform in [0, 1): the first j with w_0 + … + w_j > u Σ w. The result is 1 there and 0 elsewhere.
 func drawOne(g *graph.Graph, weights, u *graph.Node) *graph.Node {
 	n := graph.Dim(weights, 0)
 	upTo, last := make([]float64, n*n), make([]float64, n)
@@ -152,8 +149,7 @@ func drawOne(g *graph.Graph, weights, u *graph.Node) *graph.Node {
 	return largest(g, above(g, g.Minus(sums, g.Broadcast(g.Multiply(u, whole), rows, n, n))))
 }
 
-// fneMemory are the sums over an epoch: its first step forgets the sums of the one before (train.py resets its meters
-// there).
+// fneMemory holds the sums over an epoch. The first step of an epoch starts from 0 (train.py resets its meters there).
 type fneMemory struct{ sums []float64 }
 
 func (m *fneMemory) before(b *Batch) []float64 {

@@ -81,13 +81,7 @@ type lossCase struct {
 	}
 }
 
-func flat(rows [][]float64) []float64 {
-	var out []float64
-	for _, r := range rows {
-		out = append(out, r...)
-	}
-	return out
-}
+func flat(rows [][]float64) []float64 { return slices.Concat(rows...) }
 
 func (c *lossCase) options(t *testing.T) Options {
 	o := DefaultOptions()
@@ -421,10 +415,7 @@ func sumsOf(state map[string]float64) []float64 {
 
 // checkRemembered compares what the memory of a loss takes.
 func (c *lossCase) checkRemembered(t *testing.T, prog *graph.Program, nodes []*graph.Node, tol golden.Tolerance) {
-	var got []float64
-	for _, n := range nodes {
-		got = append(got, prog.Doubles(n)...)
-	}
+	got := doubles(prog, nodes)
 	if c.Expected.StateAfter != nil {
 		m := fneMemory{sumsOf(c.Inputs.State)}
 		m.Take(&Batch{Iter: 1}, got)

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,21 +15,27 @@ import (
 
 // evaluator computes a loss, with its learned scalars at their start, over scores in float64.
 type evaluator struct {
-	s    *graph.Instance
-	p    *graph.Program
-	l    *graph.Node
-	grad []*graph.Node // of the scores, then of each scalar
-	// fixed are the values through which nothing flows back (graph.Graph.OnStopGradient).
-	fixed []*graph.Node
+	s          *graph.Instance
+	p          *graph.Program
+	l          *graph.Node
+	grad       []*graph.Node // of the scores, then of each scalar
+	remembered []*graph.Node // Context.Remember
+	fixed      []*graph.Node // values through which nothing flows back (graph.Graph.OnStopGradient)
 }
 
-func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32) *evaluator {
+// newEvaluator feeds what the memory of a new run draws. It holds the values through which nothing flows back at given
+// ones, if there are any.
+func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32, held ...[]float64) *evaluator {
 	t.Helper()
-	return evaluatorWith(t, o, n, warmUp, images, nil)
+	e := evaluatorOf(t, o, n, warmUp, images, held)
+	if m := o.Memory(); m != nil {
+		try.Do(t, m.Feed(e.s, &Batch{N: n, Seed: 1, WarmUp: warmUp}))
+	}
+	return e
 }
 
-// evaluatorWith holds the values through which nothing flows back at given ones; nil computes them.
-func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32, held [][]float64) *evaluator {
+// evaluatorOf leaves the inputs of the memory to its caller.
+func evaluatorOf(t *testing.T, o *Options, n int, warmUp bool, images []int32, held [][]float64) *evaluator {
 	t.Helper()
 	dev := try.Get(cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64}))(t)
 	t.Cleanup(func() { dev.Close() })
@@ -36,10 +43,9 @@ func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32,
 	for _, l := range o.Learned() {
 		specs = append(specs, graph.ParamSpec{Name: "loss." + l.Name, Shape: []int{1}})
 	}
-	s := try.Get(graph.NewInstance(dev, specs))(t)
-	e := &evaluator{s: s}
+	e := &evaluator{s: try.Get(graph.NewInstance(dev, specs))(t)}
 	for _, l := range o.Learned() {
-		dev.UploadDoubles(s.Params.Value("loss."+l.Name), []float64{l.Start})
+		dev.UploadDoubles(e.s.Params.Value("loss."+l.Name), []float64{l.Start})
 	}
 	const k = 3
 	vectors := philox.NewKey(1, "vectors").Stream(0)
@@ -47,18 +53,9 @@ func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32,
 	for i := range semantics {
 		semantics[i] = vectors.Norm()
 	}
-	fatal := func(err error) {
-		t.Helper()
-		try.Do(t, err)
-	}
-	fatal(s.FeedDoubles("semantics", semantics))
-	fatal(s.FeedInts("images", images))
-	fatal(s.FeedDoubles("scores", make([]float64, n*n)))
-	if m := o.Memory(); m != nil {
-		fatal(m.Feed(s, &Batch{N: n, Seed: 1, WarmUp: warmUp}))
-	}
-	g := s.Graph()
-	fatal(graph.Build(func() (err error) {
+	try.Do(t, errors.Join(e.s.FeedDoubles("semantics", semantics), e.s.FeedInts("images", images)))
+	g := e.s.Graph()
+	try.Do(t, graph.Build(func() (err error) {
 		g.OnStopGradient = func(x *graph.Node) *graph.Node {
 			if held != nil {
 				x = g.Const(fmt.Sprintf("fixed.%d", len(e.fixed)), held[len(e.fixed)], x.Shape()...)
@@ -67,7 +64,8 @@ func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32,
 			return x
 		}
 		in := g.Input("scores", n, n)
-		c := Context{Semantics: g.Input("semantics", n, k), Images: g.InputInts("images", n)}
+		c := Context{Semantics: g.Input("semantics", n, k), Images: g.InputInts("images", n),
+			Remember: func(values ...*graph.Node) { e.remembered = values }}
 		c.Captions = c.Images
 		e.l = o.Build(g, in, c, warmUp)
 		wrt := []*graph.Node{in}
@@ -77,20 +75,26 @@ func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32,
 		if e.grad, err = g.Gradients(e.l, wrt...); err != nil {
 			return err
 		}
-		e.p, err = graph.Compile(s, g, slices.Concat([]*graph.Node{e.l}, e.grad, e.fixed), nil)
+		e.p, err = graph.Compile(e.s, g, slices.Concat([]*graph.Node{e.l}, e.grad, e.remembered, e.fixed), nil)
 		return err
 	}))
 	return e
 }
 
+// at computes the loss and its gradient.
 func (e *evaluator) at(t *testing.T, scores []float64) (loss float64, gradient []float64) {
 	t.Helper()
 	try.Do(t, e.s.FeedDoubles("scores", scores))
 	try.Do(t, e.p.RunAll())
-	for _, n := range e.grad {
-		gradient = append(gradient, e.p.Doubles(n)...)
+	return e.p.Doubles(e.l)[0], doubles(e.p, e.grad)
+}
+
+// doubles are the values of nodes, one after the other.
+func doubles(p *graph.Program, nodes []*graph.Node) (values []float64) {
+	for _, n := range nodes {
+		values = append(values, p.Doubles(n)...)
 	}
-	return e.p.Doubles(e.l)[0], gradient
+	return values
 }
 
 // forms calls run for every loss in the form of later epochs, where it exists in the form of warm-up, and with the
@@ -191,7 +195,7 @@ func TestGradientsByFiniteDifferences(t *testing.T) {
 			for _, x := range e.fixed {
 				held = append(held, e.p.Doubles(x))
 			}
-			e = evaluatorWith(t, o, n, warmUp, images, held)
+			e = newEvaluator(t, o, n, warmUp, images, held...)
 		}
 		size := 0.0
 		for _, v := range gradient {

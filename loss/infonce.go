@@ -33,14 +33,14 @@ func init() {
 
 var infoNCEConstants = declare("infonce", infoNCEOptions{Temperature: 0.07, Learn: "nothing", Targets: "diagonal"})
 
-// infoNCEOptions are the constants of InfoNCE, and of the cross entropy beside soft labels.
+// infoNCEOptions are the constants of InfoNCE, and of the cross entropy in soft labels.
 type infoNCEOptions struct {
 	Temperature float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by, also beside soft labels"`
 	Learn       string  `yaml:"learn" enum:"nothing|log_scale|temperature" doc:"what is learned: log_scale is ln(1/tau) as in CLIP, temperature is tau itself"`
 	Targets     string  `yaml:"targets" enum:"diagonal|same_image" doc:"diagonal: only the match; same_image: all captions of its image in the batch (only infonce)"`
 }
 
-// learnedTemperature is the log scale or the temperature, where one is learned.
+// learnedTemperature returns the log scale or the temperature if it is learned.
 func learnedTemperature(o *Options) []Learned {
 	switch own := infoNCEConstants.of(o); own.Learn {
 	case "log_scale":
@@ -51,7 +51,7 @@ func learnedTemperature(o *Options) []Learned {
 	return nil
 }
 
-// checkTemperature refuses a temperature that is outside the range in which it is learned.
+// checkTemperature returns an error if the temperature is outside the range in which it is learned.
 func checkTemperature(o *Options) error {
 	own := infoNCEConstants.of(o)
 	most := map[string]float64{"log_scale": 1, "temperature": 0.1}[own.Learn]
@@ -77,7 +77,8 @@ func infoNCE(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool) *
 	return fromCosts(g, "infonce", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }
 
-// crossEntropy is the cross entropy of the anchors whose scores are the rows: [N]. No targets are the matches.
+// crossEntropy returns the cross entropy of the anchors in the rows of scores: [N]. Without targets, the targets are
+// the matches.
 func crossEntropy(o Options, g *graph.Graph, scores, targets *graph.Node) *graph.Node {
 	own, rows := infoNCEConstants.of(&o), graph.AlongRows(graph.Dim(scores, 0))
 	factor := 1 / own.Temperature

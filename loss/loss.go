@@ -1,5 +1,5 @@
-// Package loss holds the retrieval losses over the scores of a mini-batch, a file each: LMH, LSEH, InfoNCE, … A loss is
-// a function from a score node and what the batch knows to a scalar node; it knows no network.
+// Package loss holds the retrieval losses over the scores of a mini-batch, one per file: LMH, LSEH, InfoNCE, … A loss
+// is a function from a score node and a Context to a scalar node; it does not see the network.
 //
 // Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
 // columns images. Hinges are summed over the batch, LUWM and InfoNCE are means, as in the references (loss.py:
@@ -13,30 +13,30 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// Context is what a loss may know about the batch beside the scores.
+// Context is what a loss may know about the batch besides the scores.
 type Context struct {
 	Semantics *graph.Node // [N, k] semantic vectors of the captions; LSEH
 	Images    *graph.Node // int32 [N] identity of the image of each pair; LSEH
 	Captions  *graph.Node // int32 [N] identity of the image of each caption; the same node as Images, except in tests
-	Margins   *graph.Node // [N, N] what Margins returned; nil builds it
-	// Remember is given values whose numbers Memory.Take gets after the step; nil where nobody asks.
+	Margins   *graph.Node // [N, N] the result of Options.Margins; nil builds it
+	// Remember receives the nodes whose values Memory.Take gets after the step; may be nil.
 	Remember func(values ...*graph.Node)
 }
 
 // Arguments and result of a loss op.
 const (
 	argScores  = iota // [N, N]
-	argMargins        // [N, N], of hinges with margins of their own
+	argMargins        // [N, N], for hinges with a margin for each pair
 
 	outLoss = 0 // the loss, its row part and its column part
 )
 
-// Saved tensors of every loss op; the host may read all but the gradient after a run (graph.Program.Saved).
+// Saved tensors of every loss op. The host may read all but the gradient after a run (graph.Program.Saved).
 const (
 	savedGrad   = iota // dLoss/dS
 	HardCaption        // int32 [N]: for each image, the caption that is its hardest negative
 	HardImage          // int32 [N]: for each caption, the image
-	CostCaption        // [N]: the hinge of that negative, 0 when nothing is violated
+	CostCaption        // [N]: the hinge of that negative, 0 without a violation
 	CostImage          // [N]
 )
 
@@ -58,9 +58,8 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 	return t.build(o, g, scores, c, sum)
 }
 
-// lossOp returns an op with the buffers of every loss over N pairs. run fills them.
-func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call,
-	out device.LossOut)) *graph.Op {
+// lossOp returns an op with the buffers of a loss over n pairs, which run fills.
+func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call, out device.LossOut)) *graph.Op {
 	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []graph.Shape{nil}, OutSize: 3,
 		Saved: []graph.SavedTensor{
 			savedGrad:   {DType: device.Float, N: n * n},
@@ -106,7 +105,7 @@ func init() {
 		}}
 }
 
-// hinge is LSH or LMH with a constant margin, or with the margins of LSEH.
+// hinge adds LSH or LMH with a constant margin, or with the margins of LSEH.
 //
 //	cs_ij = [M_ij + S_ij - S_ii]+    ci_ij = [M_ij + S_ij - S_jj]+    0 on the diagonal
 //	LSH = Σ_ij cs_ij + Σ_ij ci_ij    LMH = Σ_i max_j cs_ij + Σ_j max_i ci_ij

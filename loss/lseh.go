@@ -52,13 +52,13 @@ type LSEHOptions struct {
 	Semantics  string  `yaml:"semantics" enum:"svd|bert" doc:"which semantic vectors data.semantics: auto looks for"`
 }
 
-// Similarities returns options whose margins are the semantic similarities alone: α is 0 and λ is 1.
+// Similarities returns options whose margins are just the semantic similarities: α is 0 and λ is 1.
 func (o Options) Similarities() Options {
 	o.Name, o.Margin, o.LSEH.Lambda, o.LSEH.SameImage = LSEH, 0, 1, "normal"
 	return o
 }
 
-// Margins adds the margins M [n, n] of LSEH to a graph. Other losses have a constant margin: nil.
+// Margins adds the margins M [n, n] of LSEH to a graph. It returns nil for other losses, which have a constant margin.
 func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 	if !o.HasMargins() {
 		return nil

@@ -18,7 +18,7 @@ func init() {
 	registry[LUWM] = traits{mean: true, about: "universal weighting", hinges: asTheyAre, defaults: func(o *Options) {
 		o.LUWM = LUWMOptions{Positive: [3]float64{0.5, -0.7, 0.2}, Negative: [3]float64{0.03, -0.4, 0.9}}
 	}, order: 4, compared: true, titles: []string{"LUWM"},
-		// it has none, and a reference without it cannot start
+		// the reference has no such option
 		reference: func(_ *Options, s map[string]any) { delete(s, "margin") }, noWarmUp: true, build: universal}
 }
 

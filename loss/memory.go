@@ -1,35 +1,37 @@
 package loss
 
 import (
+	"slices"
+
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
 )
 
-// Memory is what a loss keeps on the host: what it draws for a step, and what it remembers of the steps before. What
-// it draws is a function of the seed and the step.
+// Memory is the state of a loss on the host: what it draws for a step, and what it remembers of earlier steps. What it
+// draws is a function of the seed and the step.
 type Memory interface {
-	// Feed sets the inputs of a step on a batch. It changes nothing.
+	// Feed sets the inputs of a step on a batch. It does not change the memory.
 	Feed(s *graph.Instance, b *Batch) error
-	// Take remembers what a step on a batch computed: the values of Context.Remember, one after the other. No values
-	// are the values of a form that remembers nothing.
+	// Take stores the values of Context.Remember after a step on a batch, concatenated. There are none if the form of
+	// the loss remembers nothing.
 	Take(b *Batch, values []float64)
-	// State are the numbers that a resumed run needs, by name; nil is none. What is read replaces them.
+	// State returns the numbers that a resumed run needs, by name; it may be nil. Restoring a run replaces them.
 	State() map[string]*[]float64
 }
 
-// Batch is what the host knows of the batch of a step.
+// Batch is what the host knows about the batch of a step.
 type Batch struct {
 	N        int
-	Full     int     // pairs of a full batch (train.batch), N at least: the last one of an epoch may have fewer
+	Full     int     // pairs of a full batch (train.batch), at least N: the last batch of an epoch may be smaller
 	Captions []int32 // number of the caption of each pair in its split
 	Seed     uint64  // of the run
-	Step     int64   // steps before it
+	Step     int64   // number of earlier steps
 	Epoch    int     // from 0
-	Iter     int     // steps of its epoch before it
+	Iter     int     // number of earlier steps in the epoch
 	WarmUp   bool    // the loss has its warm-up form
 }
 
-// caption is the number of the caption of pair i; a batch that does not know it numbers its pairs.
+// caption returns the number of the caption of pair i, or i if the batch does not have it.
 func (b *Batch) caption(i int) int {
 	if len(b.Captions) == 0 {
 		return i
@@ -37,7 +39,7 @@ func (b *Batch) caption(i int) int {
 	return int(b.Captions[i])
 }
 
-// draws is the stream of random numbers of a step for a purpose.
+// draws returns the stream of random numbers of a step for a purpose.
 func (b *Batch) draws(purpose string) *philox.Stream {
 	return philox.NewKey(b.Seed, "loss "+purpose).Stream(uint64(b.Step))
 }
@@ -49,17 +51,10 @@ func (f stateless) Feed(s *graph.Instance, b *Batch) error { return f(s, b) }
 func (stateless) Take(*Batch, []float64)                   {}
 func (stateless) State() map[string]*[]float64             { return nil }
 
-// perCaption is a number for each caption, first where it was never set. It grows with the captions that are seen.
+// perCaption holds a number for each caption, initially first. It grows with the captions that are seen.
 type perCaption struct {
 	first  float64
 	values []float64
-}
-
-func (p *perCaption) get(caption int) float64 {
-	if caption < len(p.values) {
-		return p.values[caption]
-	}
-	return p.first
 }
 
 func (p *perCaption) set(caption int, v float64) {
@@ -69,11 +64,13 @@ func (p *perCaption) set(caption int, v float64) {
 	p.values[caption] = v
 }
 
-// of are the numbers of the captions of a batch.
+// of returns the numbers of the captions of a batch.
 func (p *perCaption) of(b *Batch) []float64 {
-	out := make([]float64, b.N)
+	out := slices.Repeat([]float64{p.first}, b.N)
 	for i := range out {
-		out[i] = p.get(b.caption(i))
+		if c := b.caption(i); c < len(p.values) {
+			out[i] = p.values[c]
+		}
 	}
 	return out
 }

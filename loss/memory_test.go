@@ -20,54 +20,82 @@ type remembering struct {
 	draws   map[string][]float64 // in place of what the memory draws
 }
 
-// step feeds the memory, runs the loss, lets the memory take what it computed, and returns the values it took, the loss
-// and the gradient.
+// step feeds the memory, runs the loss, and lets the memory take what it computed. It returns the values that the
+// memory took, the loss and the gradient.
 func (r *remembering) step(b *Batch, scores [][]float64, images []int32) (values []float64, loss float64,
 	gradient []float64) {
 	r.t.Helper()
-	dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: cpu.FP64}))(r.t)
-	defer dev.Close()
-	s := try.Get(graph.NewInstance(dev, nil))(r.t)
-	fatal := func(err error) {
-		r.t.Helper()
-		try.Do(r.t, err)
+	if images == nil {
+		images = make([]int32, b.N)
 	}
-	fatal(s.FeedDoubles("scores", flat(scores)))
-	if images != nil {
-		fatal(s.FeedInts("images", images))
-	}
-	fatal(r.memory.Feed(s, b))
+	e := evaluatorOf(r.t, &r.options, b.N, b.WarmUp, images, nil)
+	try.Do(r.t, r.memory.Feed(e.s, b))
 	for name, u := range r.draws {
-		fatal(s.FeedDoubles(name, u))
+		try.Do(r.t, e.s.FeedDoubles(name, u))
 	}
-	g := s.Graph()
-	var prog *graph.Program
-	var nodes, grads []*graph.Node
-	var l *graph.Node
-	fatal(graph.Build(func() (err error) {
-		in := g.Input("scores", b.N, b.N)
-		c := Context{Remember: func(values ...*graph.Node) { nodes = values }}
-		if images != nil {
-			c.Images = g.InputInts("images", b.N)
-			c.Captions = c.Images
-		}
-		l = r.options.Build(g, in, c, b.WarmUp)
-		if grads, err = g.Gradients(l, in); err != nil {
-			return err
-		}
-		prog, err = graph.Compile(s, g, append(append([]*graph.Node{l}, nodes...), grads...), nil)
-		return err
-	}))
-	fatal(prog.RunAll())
-	for _, n := range nodes {
-		values = append(values, prog.Doubles(n)...)
-	}
+	loss, gradient = e.at(r.t, flat(scores))
+	values = doubles(e.p, e.remembered)
 	r.memory.Take(b, values)
-	return values, prog.Doubles(l)[0], prog.Doubles(grads[0])
+	return values, loss, gradient
 }
 
-// stateCases decodes the golden cases of a type in a file and calls run for each.
-func stateCases[T any](t *testing.T, name, kind string, run func(t *testing.T, c *T)) {
+// stateCase is a golden case of a loss with a memory, of state S, over steps.
+type stateCase[S any] struct {
+	Config struct {
+		Tau, Alpha float64
+		WarmEpochs int  `json:"warm_epochs"`
+		Correction bool `json:"momentum_correction"`
+		Batch      int  `json:"batch_size"`
+	}
+	Inputs struct {
+		State   S
+		Steps   []stepCase[S]
+		Batches [][][]float64
+		Losses  []float64
+	}
+	Expected struct {
+		Steps []stepCase[S]
+		After []struct{ State S }
+
+		Weights, Means, Variances, Probability, Clean []float64
+		Rounds                                        int
+		Threshold                                     float64
+	}
+}
+
+// stepCase holds the inputs of a step, or what is expected of it.
+type stepCase[S any] struct {
+	IDs              []int32
+	ImageIDs         []int32 `json:"image_ids"`
+	Epoch, Iteration int
+	Schedule         int
+	Step             int64
+	WarmUp           bool `json:"warm_up"`
+	Scores           [][]float64
+	Clean            []float64
+	URows            []float64 `json:"u_rows"`
+	UColumns         []float64 `json:"u_columns"`
+
+	Loss       float64
+	Grad       [][]float64 `json:"grad_scores"`
+	StateAfter S           `json:"state_after"`
+	Labels     []float64
+	Match      []float64 `json:"match_probability"`
+	Hinges     int       `json:"hard_negatives"`
+	Predicted  []float64 `json:"predicted_clean"`
+}
+
+// check takes a step and compares loss and gradient. It returns the values that the memory took.
+func (want *stepCase[S]) check(r *remembering, b *Batch, s *stepCase[S]) []float64 {
+	r.t.Helper()
+	values, loss, gradient := r.step(b, s.Scores, s.ImageIDs)
+	golden.Close(r.t, "loss", []float64{loss}, []float64{want.Loss}, golden.FP64)
+	golden.Close(r.t, "gradient", gradient, flat(want.Grad), golden.FP64)
+	return values
+}
+
+// stateCases calls run for each golden case of a type in a file.
+func stateCases[S any](t *testing.T, name, kind string, run func(t *testing.T, c *stateCase[S])) {
 	var file struct{ Cases []json.RawMessage }
 	golden.Load(t, name, &file)
 	n := 0
@@ -82,7 +110,7 @@ func stateCases[T any](t *testing.T, name, kind string, run func(t *testing.T, c
 		}
 		n++
 		t.Run(head.Name, func(t *testing.T) {
-			var c T
+			var c stateCase[S]
 			try.Do(t, json.Unmarshal(raw, &c))
 			run(t, &c)
 		})
@@ -92,34 +120,16 @@ func stateCases[T any](t *testing.T, name, kind string, run func(t *testing.T, c
 	}
 }
 
+// remember returns the default options of a loss with its memory at the start of a run.
+func remember(t *testing.T, name string) *remembering {
+	o := DefaultOptions()
+	o.Name = name
+	return &remembering{t: t, options: o, memory: o.Memory()}
+}
+
 // Labels of CRCL over epochs of two rounds.
 func TestGoldenLabels(t *testing.T) {
-	type labelCase struct {
-		Config struct {
-			Tau, Alpha float64
-			WarmEpochs int  `json:"warm_epochs"`
-			Correction bool `json:"momentum_correction"`
-		}
-		Inputs struct {
-			State []float64
-			Steps []struct {
-				IDs      []int32
-				Epoch    int
-				Schedule int
-				Scores   [][]float64
-			}
-		}
-		Expected struct {
-			Steps []struct {
-				Labels     []float64
-				Match      []float64 `json:"match_probability"`
-				StateAfter []float64 `json:"state_after"`
-				Loss       float64
-				Grad       [][]float64 `json:"grad_scores"`
-			}
-		}
-	}
-	stateCases(t, "losses_more.json", "CRCL-state", func(t *testing.T, c *labelCase) {
+	stateCases(t, "losses_more.json", "CRCL-state", func(t *testing.T, c *stateCase[[]float64]) {
 		o := DefaultOptions()
 		o.Name, o.WarmupEpochs = "crcl", c.Config.WarmEpochs
 		o.Own[crclConstants.at] = crclOptions{Temperature: c.Config.Tau, Momentum: c.Config.Alpha,
@@ -129,33 +139,19 @@ func TestGoldenLabels(t *testing.T) {
 		m.labels.values = c.Inputs.State
 		for i, s := range c.Inputs.Steps {
 			m.later = s.Schedule > 0
-			want := &c.Expected.Steps[i]
-			got, loss, gradient := r.step(&Batch{N: len(s.IDs), Captions: s.IDs, Epoch: s.Epoch,
-				WarmUp: s.Epoch < o.WarmupEpochs}, s.Scores, nil)
-			n := len(s.IDs)
+			n, want := len(s.IDs), &c.Expected.Steps[i]
+			got := want.check(r, &Batch{N: n, Captions: s.IDs, Epoch: s.Epoch, WarmUp: s.Epoch < o.WarmupEpochs}, &s)
 			golden.Close(t, "match probability", got[:n], want.Match, golden.FP64)
 			golden.Close(t, "labels", got[n:], want.Labels, golden.FP64)
 			golden.Close(t, "state", m.labels.values, want.StateAfter, golden.FP64)
-			golden.Close(t, "loss", []float64{loss}, []float64{want.Loss}, golden.FP64)
-			golden.Close(t, "gradient", gradient, flat(want.Grad), golden.FP64)
 		}
 	})
 }
 
 // The statistics of FNE over batches of several sizes.
 func TestGoldenStatistics(t *testing.T) {
-	type statisticsCase struct {
-		Inputs struct {
-			Batches [][][]float64
-		}
-		Expected struct {
-			After []struct{ State map[string]float64 }
-		}
-	}
-	stateCases(t, "losses_more.json", "FNE-state", func(t *testing.T, c *statisticsCase) {
-		o := DefaultOptions()
-		o.Name = "fne"
-		r := &remembering{t: t, options: o, memory: o.Memory()}
+	stateCases(t, "losses_more.json", "FNE-state", func(t *testing.T, c *stateCase[map[string]float64]) {
+		r := remember(t, "fne")
 		for i, scores := range c.Inputs.Batches {
 			images := make([]int32, len(scores))
 			for k := range images {
@@ -167,41 +163,19 @@ func TestGoldenStatistics(t *testing.T) {
 	})
 }
 
-// FNE over epochs: each begins with statistics of nothing, the first one is LMH, a resumed run goes on with the
+// FNE over epochs: each begins with empty statistics, the first one is LMH, and a resumed run continues with the
 // statistics of its epoch.
 func TestGoldenEpochs(t *testing.T) {
-	type epochCase struct {
-		Inputs struct {
-			State map[string]float64
-			Steps []struct {
-				Epoch, Iteration int
-				Scores           [][]float64
-				ImageIDs         []int32   `json:"image_ids"`
-				URows            []float64 `json:"u_rows"`
-				UColumns         []float64 `json:"u_columns"`
-			}
-		}
-		Expected struct {
-			Steps []struct {
-				Loss       float64
-				StateAfter map[string]float64 `json:"state_after"`
-				Grad       [][]float64        `json:"grad_scores"`
-			}
-		}
-	}
-	stateCases(t, "loss_epochs.json", "FNE-epochs", func(t *testing.T, c *epochCase) {
-		o := DefaultOptions()
-		o.Name = "fne"
-		m := &fneMemory{sums: sumsOf(c.Inputs.State)}
-		r := &remembering{t: t, options: o, memory: m}
+	stateCases(t, "loss_epochs.json", "FNE-epochs", func(t *testing.T, c *stateCase[map[string]float64]) {
+		r := remember(t, "fne")
+		m := r.memory.(*fneMemory)
+		m.sums = sumsOf(c.Inputs.State)
 		for i, s := range c.Inputs.Steps {
 			want := &c.Expected.Steps[i]
 			r.draws = map[string][]float64{inputDrawRows: s.URows, inputDrawColumns: s.UColumns}
-			_, loss, gradient := r.step(&Batch{N: len(s.Scores), Step: int64(i), Epoch: s.Epoch, Iter: s.Iteration,
-				WarmUp: s.Epoch == 0}, s.Scores, s.ImageIDs)
+			want.check(r, &Batch{N: len(s.Scores), Step: int64(i), Epoch: s.Epoch, Iter: s.Iteration,
+				WarmUp: s.Epoch == 0}, &s)
 			golden.Close(t, "state", m.sums, sumsOf(want.StateAfter), golden.FP64)
-			golden.Close(t, "loss", []float64{loss}, []float64{want.Loss}, golden.FP64)
-			golden.Close(t, "gradient", gradient, flat(want.Grad), golden.FP64)
 		}
 	})
 }
@@ -223,53 +197,28 @@ func TestFNEWarmsUpWithSums(t *testing.T) {
 	golden.Close(t, "gradient", gradient, slope, golden.FP64)
 }
 
-// DECL counts the mean of fewer hinges the more steps are done, by the size of a full batch also in a smaller one.
+// DECL takes the mean of fewer hinges with more steps; their number depends on the size of a full batch, in a smaller
+// batch too.
 func TestGoldenSmallerBatches(t *testing.T) {
-	type batchCase struct {
-		Config struct {
-			Batch int `json:"batch_size"`
-		}
-		Inputs struct {
-			Steps []struct {
-				Step   int64
-				WarmUp bool `json:"warm_up"`
-				Scores [][]float64
-				Clean  []float64
-			}
-		}
-		Expected struct {
-			Steps []struct {
-				Hinges    int `json:"hard_negatives"`
-				Loss      float64
-				Predicted []float64   `json:"predicted_clean"`
-				Grad      [][]float64 `json:"grad_scores"`
-			}
-		}
-	}
-	stateCases(t, "loss_epochs.json", "DECL-batches", func(t *testing.T, c *batchCase) {
-		o := DefaultOptions()
-		o.Name = "decl"
+	stateCases(t, "loss_epochs.json", "DECL-batches", func(t *testing.T, c *stateCase[any]) {
 		for i, s := range c.Inputs.Steps {
 			want := &c.Expected.Steps[i]
 			b := &Batch{N: len(s.Scores), Full: c.Config.Batch, Step: s.Step, WarmUp: s.WarmUp}
 			if got := hinges(b); got != want.Hinges {
 				t.Errorf("%d of %d pairs after %d steps: %d hinges, want %d", b.N, b.Full, b.Step, got, want.Hinges)
 			}
-			r := &remembering{t: t, options: o, memory: &declMemory{right: perCaption{1, s.Clean}}}
-			judged, loss, gradient := r.step(b, s.Scores, nil)
-			golden.Close(t, "judgement", judged, want.Predicted, golden.FP64)
-			golden.Close(t, "loss", []float64{loss}, []float64{want.Loss}, golden.FP64)
-			golden.Close(t, "gradient", gradient, flat(want.Grad), golden.FP64)
+			r := remember(t, "decl")
+			r.memory = &declMemory{right: perCaption{1, s.Clean}}
+			golden.Close(t, "judgement", want.check(r, b, &s), want.Predicted, golden.FP64)
 		}
 	})
 }
 
-// A caption that DECL judged keeps the judgement until it is met again; the hardest hinges become fewer with the steps.
+// A caption that was never judged is right; one that DECL judged keeps the judgement until its next step.
 func TestDECLJudgesPairs(t *testing.T) {
-	o := DefaultOptions()
-	o.Name = "decl"
-	r := &remembering{t: t, options: o, memory: o.Memory()}
+	r := remember(t, "decl")
 	m := r.memory.(*declMemory)
+	golden.Close(t, "at first", m.right.of(&Batch{N: 2}), []float64{1, 1}, golden.FP64)
 	scores := [][]float64{{0.1, 0.9, 0.2}, {0.3, 0.8, 0.1}, {0.2, 0.1, 0.7}}
 	r.step(&Batch{N: 3, Captions: []int32{4, 1, 2}, WarmUp: true}, scores, nil)
 	golden.Close(t, "judgement", m.right.values, []float64{1, 1, 1, 1, 0}, golden.FP64)
@@ -295,13 +244,6 @@ func fed(t *testing.T, name string, step int64, input string, shape ...int) []fl
 	p := try.Get(graph.Compile(s, g, []*graph.Node{y}, nil))(t)
 	try.Do(t, p.RunAll())
 	return p.Doubles(y)
-}
-
-// A caption that was never judged is right.
-func TestDECLTrustsAtFirst(t *testing.T) {
-	if got := fed(t, "decl", 0, inputRight, 3); !slices.Equal(got, []float64{1, 1, 1}) {
-		t.Errorf("at first %v are right", got)
-	}
 }
 
 // What a loss draws depends on seed and step alone; the negative of an anchor is another pair, and every one is drawn.
@@ -357,16 +299,7 @@ func TestFNELeavesOutWhatIsLow(t *testing.T) {
 
 // The mixture that splits losses (package stats, which cannot read golden cases).
 func TestGoldenMixture(t *testing.T) {
-	type mixtureCase struct {
-		Inputs   struct{ Losses []float64 }
-		Expected struct {
-			Weights, Means, Variances, Probability []float64
-			Rounds                                 int
-			Threshold                              float64
-			Clean                                  []float64
-		}
-	}
-	stateCases(t, "losses_more.json", "mixture", func(t *testing.T, c *mixtureCase) {
+	stateCases(t, "losses_more.json", "mixture", func(t *testing.T, c *stateCase[any]) {
 		m := stats.FitMixture(c.Inputs.Losses)
 		clean := make([]float64, len(m.Clean))
 		for i, right := range m.Clean {

@@ -25,7 +25,7 @@ type Options struct {
 	LSEH LSEHOptions `yaml:"lseh" doc:"used when name is lseh"`
 	LUWM LUWMOptions `yaml:"luwm" doc:"used when name is luwm"`
 
-	// Own are the sections of losses that keep their constants to themselves (constants).
+	// Own holds the sections of losses whose constants only their own file reads (constants).
 	Own own `yaml:",inline"`
 }
 
@@ -58,7 +58,7 @@ func DefaultOptions() Options {
 // own holds the constants of losses, each a struct with the tags of options, in the order of sections.
 type own [32]any
 
-// sections are what the files of losses declare. An array cannot hold more than it has room for: then it grows.
+// sections are the sections that the files of losses declare; own must have room for them.
 var sections []struct {
 	key      string
 	defaults any
@@ -72,11 +72,11 @@ func (own) Sections() (keys []string) {
 	return keys
 }
 
-// constants are the options that one loss alone has, the section of its name in the configuration.
+// constants are the options of a single loss, in the section of its name in the configuration.
 type constants[T any] struct{ at int }
 
-// declare gives the loss of a name constants. A variable of its file holds the result, so that nothing but the file
-// knows of them.
+// declare declares the constants of a loss. A variable in the file of the loss holds the result, so that only this file
+// reads them.
 func declare[T any](name string, defaults T) constants[T] {
 	sections = append(sections, struct {
 		key      string
@@ -85,7 +85,7 @@ func declare[T any](name string, defaults T) constants[T] {
 	return constants[T]{len(sections) - 1}
 }
 
-// of are the constants in options; where these were made without DefaultOptions, they are the defaults.
+// of returns the constants in options, or the defaults if the options were made without DefaultOptions.
 func (c constants[T]) of(o *Options) T {
 	if v, ok := o.Own[c.at].(T); ok {
 		return v
@@ -111,44 +111,44 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// traits are what the rest of the program asks about a loss; the loss's own file declares them.
+// traits are what the rest of the program needs to know about a loss. The file of the loss declares them. Functions may
+// be nil.
 type traits struct {
 	about    string                  // in a few words
-	defaults func(o *Options)        // sets the loss's own options; may be nil
-	titles   []string                // in tables, in their order there
-	title    func(o *Options) string // which of them; nil is the only one
+	defaults func(o *Options)        // sets the loss's own options
+	titles   []string                // in tables, in their order
+	title    func(o *Options) string // the title for options; nil if there is only one
 	order    int                     // in tables
 	compared bool                    // the LSEH paper compares its computation time
-	// build adds the loss to a graph; sum asks for its warm-up form.
+	// build adds the loss to a graph; sum requests its warm-up form.
 	build     func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node
-	semantics func(o *Options) bool // whether it reads semantic vectors of the captions; nil is no
-	images    func(o *Options) bool // whether it compares the images of pairs without them; nil is no
-	mean      bool                  // it is a mean over the pairs of the batch, not their sum
-	warmUp    int                   // epochs that it is published with
+	semantics func(o *Options) bool // whether it reads semantic vectors of the captions
+	images    func(o *Options) bool // whether it compares the images of pairs without semantic vectors
+	mean      bool                  // it is a mean over the pairs of the batch instead of a sum
+	warmUp    int                   // warm-up epochs as published
 	noWarmUp  bool                  // it has no form for warm-up epochs
 	sum       bool                  // it is a sum already: its form for warm-up epochs is the loss itself
-	plateau   bool                  // where all scores are equal it is 2 x pairs x margin, and hardly that elsewhere
-	// hinges is the limit, for scores that differ by span at most, from which on a margin makes every hinge active; nil
-	// has no hinges.
+	plateau   bool                  // it is 2 x pairs x margin if all scores are equal, and rarely otherwise
+	// hinges returns the margin from which every hinge is active, for scores that differ by at most span; nil if the
+	// loss has no hinges.
 	hinges func(span float64) float64
-	// doubts are those about the loss's own constants (Options.Doubts); may be nil
-	doubts func(o *Options, span float64, pairs int) []*options.Error
-	// reference adds the settings of the references' options; nil adds nothing.
+	doubts func(o *Options, span float64, pairs int) []*options.Error // about its own constants (Options.Doubts)
+	// reference adds the settings under the names of the references' options.
 	reference func(o *Options, settings map[string]any)
-	learned   func(o *Options) []Learned // nil is none
-	memory    func(o *Options) Memory    // what it keeps on the host; nil is nothing
-	earlier   func(o *Options) string    // the checkpoint of an earlier run that its memory begins with, "" is none
-	check     func(o *Options) error     // rules that tie options together, an *options.Error; nil is none
+	learned   func(o *Options) []Learned
+	memory    func(o *Options) Memory // its state on the host
+	earlier   func(o *Options) string // the checkpoint of an earlier run with which its memory begins; "" for none
+	check     func(o *Options) error  // checks options against each other; returns an *options.Error
 }
 
-// Learned is a scalar that a loss learns beside the network: a parameter like others, without weight decay, which is
-// brought back into its range after every update.
+// Learned is a scalar that a loss learns with the network: a parameter without weight decay, which is clamped to its
+// range after every update.
 type Learned struct {
 	Name               string // in checkpoints, after "loss."
 	Start, Least, Most float64
 }
 
-// Learned are the scalars that the loss learns.
+// Learned returns the scalars that the loss learns.
 func (o *Options) Learned() []Learned {
 	if t := registry[o.Name]; t.learned != nil {
 		return t.learned(o)
@@ -156,10 +156,10 @@ func (o *Options) Learned() []Learned {
 	return nil
 }
 
-// node is the scalar in a graph: [1].
+// node returns the scalar in a graph: [1].
 func (l Learned) node(g *graph.Graph) *graph.Node { return g.Param("loss."+l.Name, 1) }
 
-// Memory is the memory of the loss at the beginning of a run, nil where it needs none.
+// Memory returns the memory of the loss at the beginning of a run; nil if it needs none.
 func (o *Options) Memory() Memory {
 	if t := registry[o.Name]; t.memory != nil {
 		return t.memory(o)
@@ -167,7 +167,7 @@ func (o *Options) Memory() Memory {
 	return nil
 }
 
-// Earlier is the checkpoint of an earlier run whose memory this one begins with, "" for none.
+// Earlier returns the checkpoint of an earlier run with whose memory this run begins; "" for none.
 func (o *Options) Earlier() string {
 	if t := registry[o.Name]; t.earlier != nil {
 		return t.earlier(o)
@@ -177,7 +177,7 @@ func (o *Options) Earlier() string {
 
 var registry = map[string]traits{}
 
-// Title is the loss in tables.
+// Title returns the name of the loss in tables.
 func (o *Options) Title() string {
 	switch t := registry[o.Name]; {
 	case t.title != nil:
@@ -188,13 +188,13 @@ func (o *Options) Title() string {
 	return strings.ToUpper(o.Name)
 }
 
-// Plateau is the loss of a batch of that many pairs whose scores are all equal; ok is false where other scores often
-// have the same loss, or equal scores another one.
+// Plateau returns the loss of a batch with the given number of pairs whose scores are all equal. ok is false if other
+// scores often give the same loss, or equal scores another loss.
 func (o *Options) Plateau(pairs int) (value float64, ok bool) {
 	return 2 * float64(pairs) * o.Margin, registry[o.Name].plateau
 }
 
-// Titles are the titles of all losses, in the order of tables: the bases before what is compared with them.
+// Titles returns the titles of all losses in the order of tables: bases before the losses that are compared with them.
 func Titles() (titles []string) {
 	for _, name := range Names() {
 		titles = append(titles, registry[name].titles...)
@@ -202,23 +202,23 @@ func Titles() (titles []string) {
 	return titles
 }
 
-// Names are the losses in the order of tables.
+// Names returns the names of all losses in the order of tables.
 func Names() []string {
 	return slices.SortedFunc(maps.Keys(registry), func(a, b string) int {
 		return registry[a].order - registry[b].order
 	})
 }
 
-// PublishedWarmUp is the number of warm-up epochs that a loss is published with.
+// PublishedWarmUp returns the number of warm-up epochs in the publication of a loss.
 func PublishedWarmUp(name string) int { return registry[name].warmUp }
 
-// Compared are the losses whose computation time is compared.
+// Compared returns the losses whose computation times are compared.
 func Compared() []string {
 	return slices.DeleteFunc(Names(), func(name string) bool { return !registry[name].compared })
 }
 
-// ReferenceSettings are the settings of the loss under the names of the references' options, and its name, for which
-// they have none.
+// ReferenceSettings returns the settings of the loss under the names of the references' options, and the name of the
+// loss as "loss".
 func (o *Options) ReferenceSettings() map[string]any {
 	s := map[string]any{"loss": o.Name, "margin": o.Margin, "max_violation": true}
 	if add := registry[o.Name].reference; add != nil {
@@ -227,14 +227,14 @@ func (o *Options) ReferenceSettings() map[string]any {
 	return s
 }
 
-// Mean reports whether the loss is a mean over the pairs of the batch, not their sum.
+// Mean reports whether the loss is a mean over the pairs of the batch instead of a sum.
 func (o *Options) Mean() bool { return registry[o.Name].mean }
 
-// HasMargins reports whether negative pairs have margins of their own, by semantic vectors.
+// HasMargins reports whether each negative pair has its own margin, from semantic vectors.
 func (o *Options) HasMargins() bool { return o.Name == LSEH }
 
-// MarginTitles are the titles of a loss with its own margins, one for each kind of semantic vectors, the usual one
-// first; nil of other losses.
+// MarginTitles returns the titles of a loss that HasMargins, one for each kind of semantic vectors, the usual kind
+// first; nil for other losses.
 func (o *Options) MarginTitles() []string {
 	if !o.HasMargins() {
 		return nil
@@ -254,5 +254,5 @@ func (o *Options) NeedsSemantics() bool {
 	return t.semantics != nil && t.semantics(o)
 }
 
-// always is a trait that no option changes.
+// always is a trait that does not depend on options.
 func always(*Options) bool { return true }

@@ -68,7 +68,8 @@ type rclOptions struct {
 
 const inputKept = "in.loss.kept" // [N, N]
 
-// keptNegatives is 1 at the floor(ratio·n) largest random numbers of each row that are off the diagonal.
+// keptNegatives returns 1 at the floor(ratio·n) largest random numbers of each row, without the diagonal, and 0
+// elsewhere.
 func keptNegatives(random []float64, n int, ratio float64) []float64 {
 	kept := make([]float64, n*n)
 	for i := range n {

@@ -53,7 +53,7 @@ func relative(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool
 	return guided(o, g, scores, guide, sum)
 }
 
-// guided is the loss where a guide [N, N] says which negatives are kept; nothing flows back into it.
+// guided returns the loss with the negatives that a guide [N, N] keeps; the guide has no gradient.
 func guided(o Options, g *graph.Graph, scores, guide *graph.Node, sum bool) *graph.Node {
 	n, own := graph.Dim(scores, 0), relativeConstants.of(&o)
 	rows, match, right := graph.AlongRows(n), matches(g, scores), matches(g, guide)
@@ -62,12 +62,9 @@ func guided(o Options, g *graph.Graph, scores, guide *graph.Node, sum bool) *gra
 		below = g.Scale(g.Activate(device.Abs, right), 1-own.Rho)
 	}
 	most := g.Broadcast(g.StopGradient(g.Minus(right, below)), rows, n, n)
-	cost := func(scores, guide *graph.Node) *graph.Node { // of the anchors whose scores are the rows
+	cost := func(scores, guide *graph.Node) *graph.Node { // of the anchors in the rows
 		costs := g.Multiply(violations(g, scores, match, o.Margin), notNegative(g, g.Minus(most, guide)))
-		if sum {
-			return g.Sum(costs, rows)
-		}
-		return g.Max(costs, rows)
+		return sumOrMax(g, costs, sum)
 	}
 	return fromCosts(g, "relative", o.Margin, scores, cost(scores, guide), cost(g.SwapAxes(scores), g.SwapAxes(guide)))
 }

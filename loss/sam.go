@@ -41,7 +41,7 @@ func init() {
 				for _, name := range []string{inputNegativeCaptions, inputNegativeImages} {
 					places := make([]int, b.N)
 					for i := range places {
-						if places[i] = 0; b.N > 1 { // another one than i
+						if b.N > 1 { // a pair other than i
 							places[i] = (i + 1 + r.IntN(b.N-1)) % b.N
 						}
 					}
@@ -79,15 +79,10 @@ func oneHot(places []int) []float64 {
 }
 
 func adaptive(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
-	n := graph.Dim(scores, 0)
-	rows, match := graph.AlongRows(n), matches(g, scores)
+	match := matches(g, scores)
 	extra, columns := semanticHinges(samConstants.of(&o), g, scores, cosines(g, "sam", c))
 	cost := func(scores, extra *graph.Node) *graph.Node {
-		costs := violations(g, scores, match, o.Margin)
-		if sum {
-			return g.Add(g.Sum(costs, rows), extra)
-		}
-		return g.Add(g.Max(costs, rows), extra)
+		return g.Add(sumOrMax(g, violations(g, scores, match, o.Margin), sum), extra)
 	}
 	return fromCosts(g, "sam", o.Margin, scores, cost(scores, extra), cost(g.SwapAxes(scores), columns))
 }

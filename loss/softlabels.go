@@ -43,7 +43,7 @@ func init() {
 var softLabelsConstants = declare("softlabels", softLabelsOptions{Weight: 0.1, Temperature: 0.45,
 	TeacherTemperature: 1})
 
-// learned is the temperature, where it is learned: from 0.1 to 0.99, as released.
+// learned returns the temperature if it is learned: from 0.1 to 0.99, as released.
 func (o softLabelsOptions) learned() []Learned {
 	if !o.Learn {
 		return nil
@@ -51,7 +51,7 @@ func (o softLabelsOptions) learned() []Learned {
 	return []Learned{{Name: "label_temperature", Start: o.Temperature, Least: 0.1, Most: 0.99}}
 }
 
-// softLabelsOptions are the constants of the soft labels; the cross entropy beside them has the constants of InfoNCE.
+// softLabelsOptions are the constants of the soft labels; the cross entropy has the constants of InfoNCE.
 type softLabelsOptions struct {
 	Weight             float64 `yaml:"weight" min:"0" max:"1000" doc:"weight of the soft labels beside the cross entropy"`
 	Temperature        float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by"`

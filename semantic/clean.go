@@ -25,8 +25,8 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-// wordByte maps a byte of a caption to a byte of a word: letters to lower case, # to itself, all else to 0. Bytes of
-// characters outside ASCII separate words like any other character that is not a letter.
+// wordByte maps a byte of a caption to a byte of a word: letters to lower case, # to itself, everything else to 0.
+// Bytes of characters outside ASCII separate words, like other characters that are not letters.
 func wordByte(c byte) byte {
 	switch {
 	case 'a' <= c && c <= 'z', c == '#':
@@ -37,7 +37,7 @@ func wordByte(c byte) byte {
 	return 0
 }
 
-// nextWord copies the next word of line at or after position from to buf and returns it and the position after it; the
+// nextWord copies the next word of line from a position on into buf. It returns the word and the position after it; the
 // word is empty at the end of the line.
 func nextWord(line string, from int, buf []byte) ([]byte, int) {
 	buf = buf[:0]
@@ -51,8 +51,8 @@ func nextWord(line string, from int, buf []byte) ([]byte, int) {
 	return buf, from
 }
 
-// Terms returns the terms of a caption in their order: the stems of its words that are no English stop words, cut at #,
-// without one-letter pieces and without the stems that stand in scikit-learn's stop list.
+// Terms returns the terms of a caption in order: the stems of its words without English stop words, split at #, without
+// pieces of one letter and without stems in scikit-learn's stop list.
 func Terms(line string) []string {
 	terms := []string{}
 	var buf []byte
@@ -69,7 +69,7 @@ func appendTerms(terms []string, word string) []string {
 	if nltkStop[word] {
 		return terms
 	}
-	for _, t := range strings.Split(stem(word), "#") {
+	for t := range strings.SplitSeq(stem(word), "#") {
 		if len(t) > 1 && !sklearnStop[t] {
 			terms = append(terms, t)
 		}

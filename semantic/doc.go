@@ -4,9 +4,9 @@
 //
 //	caption -> clean, remove stop words, stem -> TF-IDF row of A [N, w] -> row of B = A V_k [N, k]
 //
-// where the columns of V_k [w, k] are the right singular vectors of A of the k largest singular values. Row c of B
-// belongs to line c of the caption file; only B B^T matters to the loss, so rotations of B are irrelevant.
+// where the columns of V_k [w, k] are the right singular vectors of A for the k largest singular values. Row c of B
+// belongs to line c of the caption file. Only B B^T matters to the loss, so rotations of B are irrelevant.
 //
-// Why not kljensen/snowball for the stems: it implements Porter2, and the vectors of the papers come from NLTK's
-// variant of Porter's first algorithm (porter.go).
+// The library kljensen/snowball implements Porter2, but the vectors of the papers come from NLTK's variant of Porter's
+// first algorithm (porter.go).
 package semantic

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Existing describes the vectors that the file path holds, nil where there is none. Of a file without a description
-// the numbers of rows and columns are known alone.
+// Existing describes the vectors in the file path; it returns nil if there is no such file. For a file without a
+// description, only the numbers of rows and columns are known.
 func Existing(path string) (*Sidecar, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -24,8 +24,8 @@ func Existing(path string) (*Sidecar, error) {
 	return s.Sidecar, nil
 }
 
-// Computes reports whether Precompute would write the vectors of the description again, but for differences within the
-// tolerance. hash is the hash of the captions (ReadCaptions).
+// Computes reports whether Precompute would write the described vectors again, up to differences within the tolerance.
+// hash is the hash of the captions (ReadCaptions).
 func (o Options) Computes(d *Sidecar, hash string) bool {
 	return d.Method == "svd" && d.CaptionSHA256 == hash && d.Dim == min(o.K, d.Terms-1)
 }

@@ -27,7 +27,7 @@ func TestGoldenSingularValues(t *testing.T) {
 // inner product of them may be off by 2^-23 of the product of their norms.
 func TestGoldenGram(t *testing.T) {
 	c := loadText(t)
-	got, k, err := vectorsOf(context.Background(), c.Lines, Options{K: c.K}, nil)
+	got, k, err := vectorsOf(context.Background(), c.Lines, Options{K: c.K})
 	try.Do(t, err)
 	if k != c.K {
 		t.Fatalf("vectors of length %d, want %d", k, c.K)
@@ -79,9 +79,9 @@ func TestVectorsOfPermutedCaptions(t *testing.T) {
 	lines[5], lines[9] = "", "it is what it is"
 	const k = 20
 	ctx := context.Background()
-	a, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 1}, nil)
+	a, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 1})
 	try.Do(t, err)
-	b, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 3}, nil)
+	b, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 3})
 	try.Do(t, err)
 	for i := range a {
 		if a[i] != b[i] {
@@ -94,7 +94,7 @@ func TestVectorsOfPermutedCaptions(t *testing.T) {
 	for i := range mixed {
 		mixed[i] = lines[at(i)]
 	}
-	c, _, err := vectorsOf(ctx, mixed, Options{K: k}, nil)
+	c, _, err := vectorsOf(ctx, mixed, Options{K: k})
 	try.Do(t, err)
 	want, _ := gramOf(a, n, k)
 	got, _ := gramOf(c, n, k)

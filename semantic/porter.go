@@ -23,7 +23,7 @@ func stem(word string) string {
 	}
 	word = step1a(word)
 	word = step1b(word)
-	word = step1c(word)
+	word = firstRule(word, step1cRules)
 	word = step2(word)
 	word = firstRule(word, step3Rules)
 	word = firstRule(word, step4Rules)
@@ -79,13 +79,4 @@ func endsCVC(w string) bool {
 		return false
 	}
 	return w[n-1] != 'w' && w[n-1] != 'x' && w[n-1] != 'y'
-}
-
-// cut returns w without the suffix, and whether it had it.
-func cut(w, suffix string) (string, bool) {
-	n := len(w) - len(suffix)
-	if n < 0 || w[n:] != suffix {
-		return w, false
-	}
-	return w[:n], true
 }

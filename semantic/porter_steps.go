@@ -1,23 +1,22 @@
 package semantic
 
-// rule replaces a suffix when the stem before it satisfies the condition (nil: always). The first rule of a list
-// whose suffix matches decides, even if its condition then fails.
+import "strings"
+
+// rule replaces a suffix if the stem before it satisfies the condition (nil: always). The first rule of a list whose
+// suffix matches decides, even if its condition fails.
 type rule struct {
 	suffix, with string
 	when         func(stem string) bool
 }
 
 func firstRule(w string, rules []rule) string {
-	for i := range rules {
-		r := &rules[i]
-		stem, ok := cut(w, r.suffix)
-		if !ok {
-			continue
+	for _, r := range rules {
+		if stem, ok := strings.CutSuffix(w, r.suffix); ok {
+			if r.when == nil || r.when(stem) {
+				return stem + r.with
+			}
+			return w
 		}
-		if r.when == nil || r.when(stem) {
-			return stem + r.with
-		}
-		return w
 	}
 	return w
 }
@@ -63,29 +62,29 @@ var (
 
 // step1a removes plurals.
 func step1a(w string) string {
-	if _, ok := cut(w, "ies"); ok && len(w) == 4 {
+	if len(w) == 4 && strings.HasSuffix(w, "ies") {
 		return w[:3] // NLTK: dies -> die
 	}
 	return firstRule(w, step1aRules)
 }
 
-// step1b removes -ed and -ing and mends what is left.
+// step1b removes -ed and -ing, and restores the stem.
 func step1b(w string) string {
-	if stem, ok := cut(w, "ied"); ok { // NLTK
+	if stem, ok := strings.CutSuffix(w, "ied"); ok { // NLTK
 		if len(w) == 4 {
 			return stem + "ie"
 		}
 		return stem + "i"
 	}
-	if stem, ok := cut(w, "eed"); ok {
+	if stem, ok := strings.CutSuffix(w, "eed"); ok {
 		if positive(stem) {
 			return stem + "ee"
 		}
 		return w
 	}
-	stem, ok := cut(w, "ed")
+	stem, ok := strings.CutSuffix(w, "ed")
 	if !ok || !hasVowel(stem) {
-		if stem, ok = cut(w, "ing"); !ok || !hasVowel(stem) {
+		if stem, ok = strings.CutSuffix(w, "ing"); !ok || !hasVowel(stem) {
 			return w
 		}
 	}
@@ -104,20 +103,17 @@ func step1b(w string) string {
 	return stem
 }
 
-// step1c turns a final y into i.
-func step1c(w string) string { return firstRule(w, step1cRules) }
-
 // step2 shortens double suffixes.
 func step2(w string) string {
-	if stem, ok := cut(w, "alli"); ok && positive(stem) {
-		return step2(stem + "al") // NLTK: and the step is run again
+	if stem, ok := strings.CutSuffix(w, "alli"); ok && positive(stem) {
+		return step2(stem + "al") // NLTK: the step is repeated
 	}
 	return firstRule(w, step2Rules)
 }
 
 // step5 removes a final e and one of a final double l.
 func step5(w string) string {
-	if stem, ok := cut(w, "e"); ok && (aboveOne(stem) || measure(stem) == 1 && !endsCVC(stem)) {
+	if stem, ok := strings.CutSuffix(w, "e"); ok && (aboveOne(stem) || measure(stem) == 1 && !endsCVC(stem)) {
 		w = stem
 	}
 	return firstRule(w, step5Rules)

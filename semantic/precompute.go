@@ -8,13 +8,13 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// Stats tells what Precompute did.
+// Stats says what Precompute did.
 type Stats struct {
 	Lines    int     // captions N
 	Terms    int     // different terms w
 	Entries  int     // non-zero entries of the TF-IDF matrix
 	Empty    int     // captions without a term
-	Zero     int     // captions with the zero vector: empty ones, and those orthogonal to the subspace
+	Zero     int     // captions with the zero vector: without terms, or orthogonal to the subspace
 	K        int     // length of a vector
 	SigmaMax float64 // largest singular value
 	SigmaMin float64 // K-th singular value
@@ -24,12 +24,12 @@ type Stats struct {
 	Seconds  float64
 }
 
-// writeRows is the number of vectors that are computed before they are written.
+// writeRows is the number of vectors that are computed and written at a time.
 const writeRows = 16 << 10
 
 // Precompute reads a caption file and writes the semantic vectors of its lines, row c for line c, to outFile (.npy:
-// float32 [N, k]; .txt: comma-separated lines as the references') and their description beside it. Nothing is left
-// behind when it fails or ctx is cancelled.
+// float32 [N, k]; .txt: comma-separated lines as in the references), with a description in outFile.json. It leaves no
+// files behind if it fails or ctx is canceled. progress may be nil.
 func Precompute(ctx context.Context, captionFile, outFile string, o Options, progress Progress) (Stats, error) {
 	start := time.Now()
 	if err := o.Validate(); err != nil {
@@ -38,24 +38,24 @@ func Precompute(ctx context.Context, captionFile, outFile string, o Options, pro
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	captions, err := readCaptions(captionFile)
+	lines, hash, err := ReadCaptions(captionFile)
 	if err != nil {
 		return Stats{}, err
 	}
 	pool := par.New(o.Threads)
 	defer pool.Close()
-	d, err := decompose(ctx, pool, captions.lines, o, progress)
+	d, err := decompose(ctx, pool, lines, o, progress)
 	if err != nil {
 		return Stats{}, fmt.Errorf("%s: %w", captionFile, err)
 	}
-	k, n := len(d.svd.Sigma), len(captions.lines)
+	k, n := len(d.svd.Sigma), len(lines)
 	s := Stats{
 		Lines: n, Terms: len(d.terms.Vocabulary), Entries: len(d.terms.Matrix.Val), Empty: d.terms.Empty, K: k,
 		SigmaMax: d.svd.Sigma[0], SigmaMin: d.svd.Sigma[k-1], Residual: d.svd.Residual, Angle: d.svd.Angle,
 		Passes: d.svd.Passes,
 	}
 	w, err := Create(outFile, Sidecar{
-		Method: "svd", CaptionSHA256: captions.hash, Captions: n, Dim: k, Terms: s.Terms, Sigma: d.svd.Sigma,
+		Method: "svd", CaptionSHA256: hash, Captions: n, Dim: k, Terms: s.Terms, Sigma: d.svd.Sigma,
 	})
 	if err != nil {
 		return Stats{}, err

@@ -42,7 +42,7 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	if phases[PhaseTerms] != 6 || phases[PhaseSVD] != 100 || phases[PhaseWrite] != 6 {
 		t.Errorf("progress ended at %v", phases)
 	}
-	want, k, err := vectorsOf(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4}, nil)
+	want, k, err := vectorsOf(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4})
 	try.Do(t, err)
 	store := try.Get(Open(out, OpenOptions{Captions: 6, CaptionFile: caps}))(t)
 	defer store.Close()
@@ -128,20 +128,20 @@ func TestVectorsComeLast(t *testing.T) {
 // A small corpus allows one dimension less than it has terms.
 func TestVectorsOfFewTerms(t *testing.T) {
 	ctx := context.Background()
-	v, k, err := vectorsOf(ctx, []string{"red dog", "blue dog", "red"}, DefaultOptions(), nil)
+	v, k, err := vectorsOf(ctx, []string{"red dog", "blue dog", "red"}, DefaultOptions())
 	if err != nil || k != 2 || len(v) != 6 {
 		t.Errorf("k %d, %d values, %v", k, len(v), err)
 	}
-	_, _, err = vectorsOf(ctx, []string{"dog", "the dog"}, DefaultOptions(), nil)
+	_, _, err = vectorsOf(ctx, []string{"dog", "the dog"}, DefaultOptions())
 	try.Fails(t, err, "2 captions hold 1 different terms")
-	_, _, err = vectorsOf(ctx, []string{"red dog"}, Options{K: 0}, nil)
+	_, _, err = vectorsOf(ctx, []string{"red dog"}, Options{K: 0})
 	try.Fails(t, err, "k: expected")
 }
 
 // A caption whose only term no other caption has is orthogonal to the leading vectors: rounding noise becomes zero.
 func TestVectorOutsideTheSubspace(t *testing.T) {
 	lines := []string{"red dog", "red dog runs", "dog runs fast", "giraffe", "red dog fast", "it is"}
-	v, k, err := vectorsOf(context.Background(), lines, Options{K: 1}, nil)
+	v, k, err := vectorsOf(context.Background(), lines, Options{K: 1})
 	if err != nil || k != 1 {
 		t.Fatal(k, err)
 	}
@@ -188,13 +188,13 @@ func TestPrecomputeErrors(t *testing.T) {
 // vectorsOf returns the semantic vectors [N, k] of N captions and k, which is o.K or, where that is less, the number of
 // different terms minus one. A caption without terms, or with none that the subspace
 // knows, has the zero vector.
-func vectorsOf(ctx context.Context, lines []string, o Options, progress Progress) ([]float32, int, error) {
+func vectorsOf(ctx context.Context, lines []string, o Options) ([]float32, int, error) {
 	if err := o.Validate(); err != nil {
 		return nil, 0, err
 	}
 	pool := par.New(o.Threads)
 	defer pool.Close()
-	d, err := decompose(ctx, pool, lines, o, progress)
+	d, err := decompose(ctx, pool, lines, o, func(string, int, int) {})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -35,7 +35,7 @@ func realCaptions(t testing.TB, name string) []string {
 // A A^T B = B Sigma^2, with B^T B = Sigma^2 diagonal. B is float32 here, so both hold to its rounding.
 func TestRealCaptions(t *testing.T) {
 	lines := realCaptions(t, filepath.Join("f8k", "train_caps.txt.gz"))
-	b, k, err := vectorsOf(context.Background(), lines, DefaultOptions(), nil)
+	b, k, err := vectorsOf(context.Background(), lines, DefaultOptions())
 	try.Do(t, err)
 	pool := par.New(0)
 	defer pool.Close()
@@ -88,7 +88,7 @@ func TestRealCaptions(t *testing.T) {
 func BenchmarkVectors(b *testing.B) {
 	lines := realCaptions(b, filepath.Join("f30k_text", "train_caps.txt.gz"))
 	for b.Loop() {
-		if _, _, err := vectorsOf(context.Background(), lines, DefaultOptions(), nil); err != nil {
+		if _, _, err := vectorsOf(context.Background(), lines, DefaultOptions()); err != nil {
 			b.Fatal(err)
 		}
 	}

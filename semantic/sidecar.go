@@ -11,12 +11,12 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Sidecar describes a file of semantic vectors. It lies beside it as FILE.json, so that the .npy stays plain, and tells
-// which captions the rows belong to.
+// Sidecar describes a file of semantic vectors, and says which captions the rows belong to. It is the separate file
+// FILE.json, so that the .npy stays plain.
 type Sidecar struct {
 	Format        string    `json:"format"`         // sidecarFormat
 	Method        string    `json:"method"`         // "svd", "bert"
-	Pool          string    `json:"pool,omitempty"` // of a BERT: pooler, cls, mean
+	Pool          string    `json:"pool,omitempty"` // for BERT: pooler, cls, mean
 	CaptionSHA256 string    `json:"caption_sha256"`
 	Captions      int       `json:"captions"` // rows
 	Dim           int       `json:"dim"`      // columns
@@ -26,7 +26,7 @@ type Sidecar struct {
 
 const sidecarFormat = "vsetrain semantic vectors 1"
 
-// maxSidecar bounds what is read of a sidecar.
+// maxSidecar is the largest size of a sidecar in bytes.
 const maxSidecar = 1 << 20
 
 func sidecarPath(path string) string { return path + ".json" }
@@ -40,8 +40,7 @@ func readSidecar(path string) (*Sidecar, error) {
 	}
 	s := new(Sidecar)
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(b))
-		if err = d.Decode(s); err == nil && s.Format != sidecarFormat {
+		if err = json.NewDecoder(bytes.NewReader(b)).Decode(s); err == nil && s.Format != sidecarFormat {
 			err = fmt.Errorf("expected format %q, found %q", sidecarFormat, s.Format)
 		}
 	}
@@ -52,7 +51,7 @@ func readSidecar(path string) (*Sidecar, error) {
 	return s, nil
 }
 
-// prepare writes the description of the vectors in path; the caller commits it together with them.
+// prepare writes the description of the vectors in path. The caller commits it together with the vectors.
 func (s *Sidecar) prepare(path string) (*atomicfile.File, error) {
 	s.Format = sidecarFormat
 	b, err := json.MarshalIndent(s, "", " ")

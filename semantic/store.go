@@ -10,11 +10,11 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// Store is an open file of semantic vectors [captions, dim]; row c belongs to line c of the caption file. Its methods
-// but Close may be called from several goroutines at once.
+// Store is an open file of semantic vectors [captions, dim]; row c belongs to line c of the caption file. Several
+// goroutines may call its methods at once, except Close.
 type Store struct {
 	Path    string
-	Sidecar *Sidecar // nil if none lies beside the file
+	Sidecar *Sidecar // nil if the file has no description
 
 	file      *npy.File // .npy, read row by row
 	data      []float32 // text, in memory
@@ -23,10 +23,10 @@ type Store struct {
 
 // OpenOptions tells Open what the vectors must fit.
 type OpenOptions struct {
-	Captions    int    // rows expected; 0 checks nothing
-	CaptionFile string // compared with the hash in the Sidecar; "" checks nothing
-	Threads     int    // to parse text with; 0 takes all processors
-	// Warn hears that nothing says whether the vectors belong to CaptionFile; may be nil
+	Captions    int    // expected number of rows; 0 accepts any
+	CaptionFile string // file whose hash must be the hash in the Sidecar; "" accepts any
+	Threads     int    // threads to parse text; 0 means all processors
+	// Warn is told if it is unknown whether the vectors belong to CaptionFile; it may be nil.
 	Warn func(error)
 }
 
@@ -81,7 +81,7 @@ func (s *Store) check(o OpenOptions) error {
 		remedy = "run precompute-bert again for these captions"
 	}
 	if d := s.Sidecar; d != nil && (d.Captions != s.rows || d.Dim != s.dim) {
-		return fmt.Errorf("semantic vectors %s are [%d, %d], but %s describes [%d, %d]; remove the description, or %s",
+		return fmt.Errorf("semantic vectors %s are [%d, %d], but %s describes [%d, %d]; remove the description or %s",
 			s.Path, s.rows, s.dim, sidecarPath(s.Path), d.Captions, d.Dim, remedy)
 	}
 	if o.Captions > 0 && o.Captions != s.rows {
@@ -109,7 +109,7 @@ func (s *Store) check(o OpenOptions) error {
 	return nil
 }
 
-// unknown says that the vectors have no description, and how to make both.
+// unknown returns the warning that the vectors have no description, with the command that makes both.
 func (s *Store) unknown(captions string) error {
 	dir, name := filepath.Split(captions)
 	command := "precompute-svd"

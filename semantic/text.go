@@ -14,13 +14,13 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Text files of semantic vectors, as the references write them: a line of comma-separated decimal numbers for each
-// caption. The file of COCO has several gigabytes, so it is parsed as it streams by, blocks of lines in parallel.
+// The references write semantic vectors as text: a line of comma-separated decimal numbers for each caption. The file
+// for COCO has several gigabytes, so it is parsed while it is read, with blocks of lines in parallel.
 
-// textBlock is the number of bytes parsed by one task; a line may be longer.
+// textBlock is the number of bytes that one task parses; a line may be longer.
 const textBlock = 1 << 20
 
-// maxLine bounds the length of a line.
+// maxLine is the largest length of a line in bytes.
 const maxLine = 1 << 24
 
 func readText(path string, threads int) (values []float32, dim int, err error) {
@@ -39,22 +39,8 @@ func readText(path string, threads int) (values []float32, dim int, err error) {
 	return values, dim, nil
 }
 
-// lineError is an error with the number of its line.
-type lineError struct {
-	line int // from 1; 0: none
-	err  error
-}
-
-func (e *lineError) Error() string {
-	if e.line == 0 {
-		return ": " + e.err.Error()
-	}
-	return fmt.Sprintf(":%d: %v", e.line, e.err)
-}
-
-func (e *lineError) Unwrap() error { return e.err }
-
-// parseText returns the rows of a text, each rounded from float64, and their length.
+// parseText returns the rows of a text, rounded from float64, and their length. Errors begin with ":" and, where known,
+// the number of the line, to follow the name of the file.
 func parseText(r io.Reader, pool *par.Pool) ([]float32, int, error) {
 	in := bufio.NewReaderSize(regular.TextReader(r), 1<<18)
 	p := &textParser{blocks: make([]parsed, 4*pool.Threads())}
@@ -66,7 +52,7 @@ func parseText(r io.Reader, pool *par.Pool) ([]float32, int, error) {
 			b.text, b.values, b.lines, b.err = b.text[:0], b.values[:0], 0, nil
 			var err error
 			if b.text, err = readBlock(in, b.text); err != nil && err != io.EOF {
-				return nil, 0, &lineError{0, err}
+				return nil, 0, fmt.Errorf(": %w", err)
 			}
 			done = err == io.EOF
 			if len(b.text) > 0 {
@@ -81,20 +67,19 @@ func parseText(r io.Reader, pool *par.Pool) ([]float32, int, error) {
 		for i := range n {
 			b := &p.blocks[i]
 			if b.err != nil {
-				return nil, 0, &lineError{line + b.lines, b.err}
+				return nil, 0, fmt.Errorf(":%d: %w", line+b.lines, b.err)
 			}
 			line += b.lines
 			out = append(out, b.values...)
 		}
 	}
 	if len(out) == 0 {
-		return nil, 0, &lineError{0, errors.New("the file is empty; expected a line of comma-separated numbers for " +
-			"each caption")}
+		return nil, 0, errors.New(": the file is empty; expected a line of comma-separated numbers for each caption")
 	}
 	return out, p.dim, nil
 }
 
-// readBlock appends about textBlock bytes to b, ending with a whole line.
+// readBlock reads about textBlock bytes, up to the end of a line, into the memory of b.
 func readBlock(in *bufio.Reader, b []byte) ([]byte, error) {
 	if cap(b) < textBlock {
 		b = make([]byte, 0, 2*textBlock)

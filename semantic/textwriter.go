@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// textWriter writes rows as the references do: a line of comma-separated numbers for each caption, here the shortest
-// decimals that give back the same float32.
+// textWriter writes rows in the format of the references: a line of comma-separated numbers for each caption. The
+// numbers are the shortest decimals that parse to the same float32.
 type textWriter struct {
 	f         *atomicfile.File
 	out       *bufio.Writer
@@ -43,7 +43,7 @@ func (w *textWriter) WriteFloat32(values []float32) error {
 	return nil
 }
 
-// Prepare completes the contents and hands over the file, which the caller commits.
+// Prepare completes the contents and returns the file, which the caller commits.
 func (w *textWriter) Prepare() (*atomicfile.File, error) {
 	if w.written != w.rows*w.dim {
 		w.Abort()
@@ -56,5 +56,5 @@ func (w *textWriter) Prepare() (*atomicfile.File, error) {
 	return w.f, nil
 }
 
-// Abort removes what has been written. It does nothing after the file was committed.
+// Abort removes the unfinished file. It does nothing after the file was committed.
 func (w *textWriter) Abort() { w.f.Abort() }

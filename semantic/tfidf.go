@@ -8,13 +8,14 @@ import (
 	"vsetrain/internal/compute/sparse"
 )
 
-// TFIDF is the term matrix of a list of captions, as scikit-learn's TfidfVectorizer(stop_words="english") makes it:
+// tfidf is the term matrix of a list of captions, the same as scikit-learn's TfidfVectorizer(stop_words="english")
+// computes:
 //
 //	idf(t)  = ln((1 + N) / (1 + df(t))) + 1
 //	A[c, t] = count(t in c) idf(t) / norm of the row
 //
-// with df(t) the number of captions that contain t and N the number of all captions, empty ones included.
-type TFIDF struct {
+// with df(t) the number of captions that contain t, and N the number of all captions, including empty ones.
+type tfidf struct {
 	Matrix     *sparse.CSR // A [N, w]; rows have norm 1, or 0 where a caption has no term
 	Vocabulary []string    // the term of each column, in code point order
 	DF         []int       // captions that contain the term
@@ -26,13 +27,13 @@ type TFIDF struct {
 const linesPerTask = 2048
 
 // newTFIDF builds the term matrix of lines. The result does not depend on the number of threads.
-func newTFIDF(pool *par.Pool, lines []string) *TFIDF {
+func newTFIDF(pool *par.Pool, lines []string) *tfidf {
 	l := &lexer{lines: lines, workers: make([]lexerWorker, pool.Threads())}
 	tasks := (len(lines) + linesPerTask - 1) / linesPerTask
 	l.chunks = make([]lexed, tasks)
 	pool.For(tasks, l)
 
-	t := &TFIDF{Vocabulary: l.vocabulary()}
+	t := &tfidf{Vocabulary: l.vocabulary()}
 	w := len(t.Vocabulary)
 	a := &sparse.CSR{Rows: len(lines), Cols: w, RowPtr: make([]int, len(lines)+1)}
 	nnz := 0
@@ -67,7 +68,7 @@ func newTFIDF(pool *par.Pool, lines []string) *TFIDF {
 }
 
 // weigh turns the counts of one task's rows into normalised weights.
-func (t *TFIDF) weigh(task int) {
+func (t *tfidf) weigh(task int) {
 	a := t.Matrix
 	for r := task * linesPerTask; r < min(a.Rows, (task+1)*linesPerTask); r++ {
 		cols, vals := a.Col[a.RowPtr[r]:a.RowPtr[r+1]], a.Val[a.RowPtr[r]:a.RowPtr[r+1]]
@@ -83,8 +84,8 @@ func (t *TFIDF) weigh(task int) {
 	}
 }
 
-// lexer turns captions into lists of term numbers. Each worker numbers the terms as it meets them; the numbers are
-// translated to ranks of the sorted vocabulary at the end, so that scheduling leaves no trace.
+// lexer turns captions into lists of term numbers. Each worker numbers terms in the order in which it finds them. At
+// the end these numbers become indices into the sorted vocabulary, so the result does not depend on scheduling.
 type lexer struct {
 	lines   []string
 	workers []lexerWorker
@@ -102,7 +103,7 @@ type lexerWorker struct {
 // lexed holds the captions of one task.
 type lexed struct {
 	first    int     // index of its first caption
-	worker   int     // whose numbers these are
+	worker   int     // the worker that numbered the terms
 	terms    []int32 // terms of all captions, sorted within each
 	total    []int32 // terms of each caption, repeated ones counted
 	distinct []int32 // different terms of each caption
@@ -141,7 +142,7 @@ func (l *lexer) Do(worker, task int) {
 	l.chunks[task] = c
 }
 
-// learn numbers the terms of a word met for the first time.
+// learn numbers the terms of a new word.
 func (w *lexerWorker) learn(word string) []int32 {
 	var ids []int32
 	for _, t := range appendTerms(nil, word) {

@@ -11,18 +11,17 @@ import (
 
 // Options controls the computation of semantic vectors.
 type Options struct {
-	// K is the length of a vector. Captions with fewer than K + 1 different terms get vectors as long as their
-	// terms allow: one less than there are terms.
+	// K is the length of a vector. It is at most the number of different terms in all captions minus one.
 	K int `yaml:"k" min:"1" max:"4096" doc:"length of a semantic vector"`
 
-	// Seed of the start vectors of the iteration. It does not change the vectors beyond the tolerance.
+	// Seed of the start vectors of the iteration. It changes the vectors only within the tolerance.
 	Seed uint64 `yaml:"seed" doc:"seed of the start vectors; it changes the result within the tolerance only"`
 
-	// Tolerance is the largest angle in radians by which the subspace of the K vectors may miss the exact one; 0
-	// means 1e-7.
+	// Tolerance is the largest angle in radians between the computed and the exact subspace of the K vectors; 0 means
+	// 1e-7.
 	Tolerance float64 `yaml:"tolerance" min:"0" max:"0.1" doc:"largest angle (radians) between the computed and the exact subspace; 0 is 1e-7"`
 
-	// Threads is the number of threads; 0 takes all processors. It does not change the result.
+	// Threads is the number of threads; 0 means all processors. It does not change the result.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"threads; 0 is all processors"`
 }
 
@@ -32,10 +31,10 @@ func DefaultOptions() Options { return Options{K: 400} }
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error { return options.Check(o) }
 
-// Progress is told how many of total steps of a phase are done. Phases follow one another.
+// Progress receives how many of the steps of a phase are done. Phases follow one another.
 type Progress func(phase string, done, total int)
 
-// The phases of Precompute and Vectors, in order.
+// The phases of Precompute, in order.
 const (
 	PhaseTerms = "tf-idf"
 	PhaseSVD   = "svd"
@@ -44,15 +43,12 @@ const (
 
 // decomposition is a TF-IDF matrix with its truncated SVD.
 type decomposition struct {
-	terms *TFIDF
+	terms *tfidf
 	svd   *sparse.SVD
 }
 
 func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, progress Progress) (*decomposition,
 	error) {
-	if progress == nil {
-		progress = func(string, int, int) {}
-	}
 	progress(PhaseTerms, 0, len(lines))
 	t := newTFIDF(pool, lines)
 	progress(PhaseTerms, len(lines), len(lines))
@@ -73,12 +69,12 @@ func decompose(ctx context.Context, pool *par.Pool, lines []string, o Options, p
 	return &decomposition{t, svd}, nil
 }
 
-// outside is the norm below which a row of B, of a row of A of norm 1, counts as orthogonal to the subspace. What is
-// left of it is rounding and the tolerance of the subspace: a direction without meaning, which LSEH, dividing by the
-// largest inner product of each row, would blow up. Such captions get the zero vector, as captions without terms do.
+// outside is the norm below which a row of B counts as orthogonal to the subspace; the row of A has norm 1. What
+// remains is rounding error and the tolerance of the subspace, a meaningless direction. LSEH would amplify it, because
+// it divides by the largest inner product of each row. Such captions get the zero vector, like captions without terms.
 const outside = 1e-6
 
-// project writes rows [lo, hi) of B to dst and returns how many of them are zero.
+// project writes rows [lo, hi) of B to dst and returns the number of zero rows.
 func (d *decomposition) project(pool *par.Pool, lo, hi int, dst []float32) int {
 	d.svd.Project(pool, d.terms.Matrix, lo, hi, dst)
 	k, n := len(d.svd.Sigma), hi-lo

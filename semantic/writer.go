@@ -10,8 +10,8 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. Both appear,
-// whole, at Close.
+// Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. Both files appear,
+// complete, at Close.
 type Writer struct {
 	path string
 	side Sidecar
@@ -24,8 +24,8 @@ type rowWriter interface {
 	Abort()
 }
 
-// Create starts the file path for the vectors that side describes: an array where the name ends in .npy, the
-// references' text, which takes about three times the room, where it ends in .txt.
+// Create starts the file path for the vectors that side describes: an array if the name ends in .npy, or text in the
+// format of the references, about three times as large, if the name ends in .txt.
 func Create(path string, side Sidecar) (*Writer, error) {
 	if side.Captions < 1 || side.Dim < 1 {
 		return nil, fmt.Errorf("write semantic vectors %s: expected at least one row and column, found [%d, %d]", path,
@@ -47,7 +47,7 @@ func Create(path string, side Sidecar) (*Writer, error) {
 	return &Writer{path, side, out}, nil
 }
 
-// Write appends whole or part rows.
+// Write appends values in row order; it may end within a row.
 func (w *Writer) Write(values []float32) error {
 	if err := w.out.WriteFloat32(values); err != nil {
 		return fmt.Errorf("semantic vectors: %w", err)
@@ -55,11 +55,11 @@ func (w *Writer) Write(values []float32) error {
 	return nil
 }
 
-// Abort removes what has been written. It does nothing after Close.
+// Abort removes the unfinished files. It does nothing after Close.
 func (w *Writer) Abort() { w.out.Abort() }
 
-// Close puts description and vectors in their places, the vectors last: vectors without their description would be
-// taken for vectors of any captions.
+// Close moves description and vectors to their places. The vectors are last, because vectors without a description are
+// accepted for any captions.
 func (w *Writer) Close() error {
 	set := &atomicfile.Set{}
 	defer set.Abort()

@@ -48,26 +48,24 @@ func (w world) truth() float64 {
 	return 6 * (sum - 0.5)
 }
 
-// worlds is how many are made: few in the suite, all of them where VSETRAIN_WORLDS says so (make test-long).
-func worlds(t *testing.T, fast int) int {
+// worlds returns the number of worlds and their sizes: few small ones in the suite, as many as VSETRAIN_WORLDS says in
+// make test-long.
+func worlds(t *testing.T) (n, images, resamples int) {
 	t.Helper()
 	text := os.Getenv("VSETRAIN_WORLDS")
 	if text == "" {
-		return fast
+		return 400, 300, 400
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 100 {
-		t.Fatalf("VSETRAIN_WORLDS=%s: expected a whole number of at least 100", text)
+	if err != nil || n < 1000 {
+		t.Fatalf("VSETRAIN_WORLDS=%s: expected a whole number of at least 1000", text)
 	}
-	return n
+	return n, 1000, 2000
 }
 
 // The 95 percent interval of the difference covers the truth in 93 to 97 percent of worlds.
 func TestBootstrapCoverage(t *testing.T) {
-	n, images, resamples := worlds(t, 400), 300, 400
-	if n >= 1000 {
-		images, resamples = 1000, 2000
-	}
+	n, images, resamples := worlds(t)
 	w := world{gain: 0.15}
 	truth := w.truth()
 	pool := par.New(0)
@@ -95,10 +93,7 @@ func TestBootstrapCoverage(t *testing.T) {
 // Where the systems do not differ, p-values are uniform: their distribution function stays within Kolmogorov's bound,
 // 1.63 / sqrt(worlds) at 1 percent, and 5 percent of them are below 0.05.
 func TestPermutationPValuesAreUniform(t *testing.T) {
-	n, images, resamples := worlds(t, 400), 300, 400
-	if n >= 1000 {
-		images, resamples = 1000, 2000
-	}
+	n, images, resamples := worlds(t)
 	pool := par.New(0)
 	defer pool.Close()
 	rng := rand.New(rand.NewPCG(9, 2))
@@ -122,19 +117,5 @@ func TestPermutationPValuesAreUniform(t *testing.T) {
 	}
 	if share := float64(below) / float64(n); math.Abs(share-0.05) > 3*math.Sqrt(0.05*0.95/float64(n)) {
 		t.Errorf("%.3f of the p-values are at most 0.05", share)
-	}
-}
-
-func BenchmarkResampling(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	u := Units{12, make([]int32, 12*1000)}
-	for i := range u.Values {
-		u.Values[i] = int32(rng.IntN(6))
-	}
-	pool := par.New(0)
-	defer pool.Close()
-	for b.Loop() {
-		try.Get(u.Bootstrap(pool, 1, 10000))(b)
-		try.Get(u.SignFlips(pool, 1, 10000))(b)
 	}
 }

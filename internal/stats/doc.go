@@ -1,4 +1,4 @@
-// Package stats says how sure a measured difference is: bootstrap intervals, permutation tests, Student's t for runs
-// with several seeds, and rank correlations. It knows nothing of retrieval; docs/evaluation.md tells what is computed
-// of which numbers.
+// Package stats computes how certain a measured difference is: bootstrap intervals, permutation tests, Student's t for
+// runs with several seeds, and rank correlations. It does not depend on retrieval; docs/evaluation.md says which
+// statistics are computed from which measures.
 package stats

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// WithoutEffect reports of each factor whether it changed nothing: there are observations that differ in it alone, and
-// all of them have the same outcome. levels[i][k] is the level of factor k in observation i.
+// WithoutEffect reports for each factor whether it had no effect: some observations differ only in this factor, and all
+// of them have the same outcome. levels[i][k] is the level of factor k in observation i.
 func WithoutEffect(levels [][]string, outcomes []float64) []bool {
 	var none []bool
 	if len(levels) == 0 {

@@ -5,30 +5,28 @@ import (
 	"slices"
 )
 
-// Mixture is two normal distributions fitted to the losses of pairs, of which the losses of the right pairs are
-// smaller.
+// Mixture is a mixture of two normal distributions that was fitted to the losses of pairs. The losses of right pairs
+// are smaller.
 type Mixture struct {
 	Weights, Means, Variances [2]float64 // of the losses mapped to [0, 1]
 	Rounds                    int        // of expectation and maximisation
 	Probability               []float64  // that a loss belongs to the component with the smaller mean
 	Threshold                 float64
-	Clean                     []bool // the probability is above the threshold
+	Clean                     []bool // whether the probability is above the threshold
 }
 
-// FitMixture splits losses, one of each pair, into small and large ones by a mixture of two normal distributions, as
-// NCR finds wrong pairs (XLearning-SCU/2021-NeurIPS-NCR, NCR/co_train.py: eval_train, split_prob): sklearn's
-// GaussianMixture with max_iter 10, tol 1e-2 and reg_covar 5e-4. It begins with the split of the sorted losses into two
-// groups of the least sum of squares, where sklearn draws a start. The threshold is 0.5; where all probabilities are
-// above it, it is the (n/100)th smallest, from 0. Equal losses are all clean.
+// FitMixture splits losses, one for each pair, into small and large losses by a mixture of two normal distributions.
+// NCR finds wrong pairs this way (XLearning-SCU/2021-NeurIPS-NCR, NCR/co_train.py: eval_train, split_prob), with
+// sklearn's GaussianMixture, max_iter 10, tol 1e-2 and reg_covar 5e-4. Instead of sklearn's random start, FitMixture
+// starts with the split of the sorted losses into two groups with the least sum of squares. The threshold is 0.5; if
+// all probabilities are above 0.5, it is the (n/100)th smallest probability, from 0. Equal losses are all clean.
 func FitMixture(losses []float64) *Mixture {
 	n := len(losses)
-	m := &Mixture{Probability: make([]float64, n), Threshold: 0.5, Clean: make([]bool, n)}
 	if n == 0 || slices.Min(losses) == slices.Max(losses) {
-		for i := range m.Clean {
-			m.Probability[i], m.Clean[i] = 1, true
-		}
-		return m
+		return &Mixture{Threshold: 0.5, Probability: slices.Repeat([]float64{1}, n),
+			Clean: slices.Repeat([]bool{true}, n)}
 	}
+	m := &Mixture{Probability: make([]float64, n), Threshold: 0.5, Clean: make([]bool, n)}
 	x := make([]float64, n)
 	lo, hi := slices.Min(losses), slices.Max(losses)
 	for i, l := range losses {
@@ -70,8 +68,8 @@ func FitMixture(losses []float64) *Mixture {
 	return m
 }
 
-// twoGroups returns the largest value of the lower of the two groups of least sum of squares. Equal values are of one
-// group.
+// twoGroups splits values into two groups with the least sum of squares, and returns the largest value of the lower
+// group. Equal values are in the same group.
 func twoGroups(x []float64) (cut float64) {
 	sorted := slices.Sorted(slices.Values(x))
 	n, total := float64(len(x)), 0.0
@@ -84,7 +82,7 @@ func twoGroups(x []float64) (cut float64) {
 		if v == sorted[i+1] {
 			continue
 		}
-		k := float64(i + 1) // Σ of squares is constant but for the squares of the groups' sums
+		k := float64(i + 1) // the sum of squares depends only on the squares of the groups' sums
 		if between := sum*sum/k + (total-sum)*(total-sum)/(n-k); between > best {
 			best, cut = between, v
 		}

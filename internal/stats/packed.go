@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// packed holds the values of units with several columns in a 64-bit word, less the smallest value, so that one addition
-// sums them all: each field is wide enough for the sum of as many values as there are units.
+// packed holds the values of units with several columns in each 64-bit word, so that one addition adds several columns.
+// The smallest value is subtracted, and each field is wide enough for the sum over all units.
 type packed struct {
 	width  int // columns
 	low    int64
@@ -17,7 +17,7 @@ type packed struct {
 }
 
 func newPacked(u Units) packed {
-	n := u.Len()
+	n := u.count()
 	low, high := int64(slices.Min(u.Values)), int64(slices.Max(u.Values))
 	p := packed{width: u.Width, low: low, bits: max(1, bits.Len64(uint64(high-low)*uint64(n)))}
 	p.fields = 64 / p.bits
@@ -32,13 +32,12 @@ func newPacked(u Units) packed {
 
 // add adds a unit to a sum.
 func (p *packed) add(sum []uint64, unit int) {
-	words := p.words[unit*p.size : unit*p.size+len(sum)]
-	for i, w := range words {
+	for i, w := range p.words[unit*p.size : unit*p.size+len(sum)] {
 		sum[i] += w
 	}
 }
 
-// unpack writes the sums of the columns over that many units.
+// unpack writes the column sums of a sum over the given number of units.
 func (p *packed) unpack(dst []int64, sum []uint64, units int) {
 	for c := range dst {
 		field := sum[c/p.fields] >> (c % p.fields * p.bits) & (1<<p.bits - 1)

@@ -15,7 +15,7 @@ import (
 //	tau-b = (C - D) / sqrt((n0 - n1) (n0 - n2))     n0 = n (n-1) / 2; n1, n2 = pairs of pairs tied in x, in y
 //	tau-c = 2 (C - D) m / (n^2 (m - 1))             m = the smaller number of different values, of x or of y
 //
-// It takes O(n log n) time. Values must be finite, and there must be at least two different ones of both.
+// It takes O(n log n) time. Values must be finite, with at least two different values on both sides.
 //
 // Sources: W. R. Knight, A computer method for calculating Kendall's tau with ungrouped data, JASA 61 (1966); A.
 // Stuart, The estimation and comparison of strengths of association in contingency tables, Biometrika 40 (1953).
@@ -24,11 +24,7 @@ func Kendall(x, y []float64) (b, c float64, err error) {
 		return 0, 0, fmt.Errorf("the tau of Kendall: %w", err)
 	}
 	n := len(x)
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(y[i], y[j])) })
+	order := sorted(n, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(y[i], y[j])) })
 	xs, ys := make([]float64, n), make([]float64, n)
 	for r, i := range order {
 		xs[r], ys[r] = x[i], y[i]
@@ -46,8 +42,8 @@ func Kendall(x, y []float64) (b, c float64, err error) {
 	return b, c, nil
 }
 
-// Spearman returns Spearman's rank correlation: Pearson's of the ranks, equal values having the mean of their ranks.
-// Values must be finite, and there must be at least two different ones of both.
+// Spearman returns Spearman's rank correlation: Pearson's correlation of the ranks, where equal values have the mean of
+// their ranks. Values must be finite, with at least two different values on both sides.
 func Spearman(x, y []float64) (float64, error) {
 	if err := paired(x, y); err != nil {
 		return 0, fmt.Errorf("the correlation of Spearman: %w", err)
@@ -69,17 +65,17 @@ func paired(x, y []float64) error {
 			different = different || e != v[0]
 		}
 		if !different {
-			return fmt.Errorf("it needs at least two different values on both sides, found %d equal ones on one",
+			return fmt.Errorf("it needs at least two different values on both sides, found %d equal values on one",
 				len(v))
 		}
 	}
 	return nil
 }
 
-// ties counts, in sorted values of which alike(i) tells whether i equals i-1, the pairs of equal ones and the different
-// ones.
+// ties counts the pairs of equal values and the different values among sorted values; alike(i) reports whether value i
+// is equal to value i-1.
 func ties(n int, alike func(i int) bool) (pairs int64, different int) {
-	run := int64(0) // values equal to this one that came before it
+	run := int64(0) // earlier values that are equal to this one
 	for i := range n {
 		if i > 0 && alike(i) {
 			run++
@@ -111,13 +107,19 @@ func inversions(v, scratch []float64) int64 {
 	return n
 }
 
-// meanRanks returns the 1-based ranks of values, of equal ones the mean.
-func meanRanks(v []float64) []float64 {
-	order := make([]int, len(v))
+// sorted returns the indices below n in the order of a comparison.
+func sorted(n int, compare func(i, j int) int) []int {
+	order := make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
+	slices.SortFunc(order, compare)
+	return order
+}
+
+// meanRanks returns the 1-based ranks of values; equal values have the mean of their ranks.
+func meanRanks(v []float64) []float64 {
+	order := sorted(len(v), func(i, j int) int { return cmp.Compare(v[i], v[j]) })
 	ranks := make([]float64, len(v))
 	for lo := 0; lo < len(order); {
 		hi := lo + 1

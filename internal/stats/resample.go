@@ -10,16 +10,15 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// Units are what an experiment drew: row u of Values [units, Width] holds the whole-numbered outcomes of unit u, such
-// as how many queries of image u were answered, in each of Width columns. Outcomes of one unit may depend on each
-// other, units may not.
+// Units are the sampling units of an experiment: row u of Values [units, Width] holds the outcomes of unit u, whole
+// numbers such as the number of answered queries of image u, in Width columns. Units must be independent; the outcomes
+// of a unit need not be.
 type Units struct {
 	Width  int
 	Values []int32
 }
 
-// Len returns the number of units.
-func (u Units) Len() int { return len(u.Values) / u.Width }
+func (u Units) count() int { return len(u.Values) / u.Width }
 
 func (u Units) check(resamples int) error {
 	if u.Width < 1 || len(u.Values) == 0 || len(u.Values)%u.Width != 0 {
@@ -40,20 +39,20 @@ func (u Units) Sums() []int64 {
 	return sums
 }
 
-// grain is how many resamples are one piece of work.
+// grain is the number of resamples in a piece of work.
 const grain = 64
 
-// Bootstrap draws resamples of as many units as there are, with replacement, and returns the sums of their columns
-// [resamples, Width]. Draw j of resample r is a function of (seed, r, j) alone, so results do not depend on the pool,
-// which may be nil. It is a random word of 32 bits scaled to the n units: their probabilities differ from 1/n by less
-// than 2^-32.
+// Bootstrap draws resamples: as many units as there are, with replacement. It returns the column sums of the resamples
+// [resamples, Width]. Draw j of resample r only depends on (seed, r, j), so results do not depend on the pool, which
+// may be nil. A draw is a random 32-bit word scaled to the n units: their probabilities differ from 1/n by less than
+// 2^-32.
 //
 // Source: B. Efron, R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 6 and 13.
 func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, error) {
 	if err := u.check(resamples); err != nil {
 		return nil, err
 	}
-	n, w := u.Len(), u.Width
+	n, w := u.count(), u.Width
 	sums, p := make([]int64, resamples*w), newPacked(u)
 	key := philox.NewKey(seed, "bootstrap")
 	pool.For(par.Chunks(resamples, grain), par.Func(func(_, chunk int) {
@@ -71,14 +70,14 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 	return sums, nil
 }
 
-// SignFlips tests, for each column of differences between two systems, whether they differ: where they do not, each
-// unit's difference is as likely of either sign. It returns the two-sided p-values
+// SignFlips tests, for each column of differences between two systems, whether the systems differ. If they do not, the
+// difference of each unit is equally likely to have either sign. It returns the two-sided p-values
 //
 //	p = (1 + #{r: |T_r| >= |T|}) / (1 + resamples)
 //
-// where T is the sum of a column and T_r the sum of resample r, in which every unit, with all its columns, changed its
-// sign or not by chance. This is the paired permutation test, exact whatever the distribution; it never returns 0.
-// Draws depend on (seed, r, unit) alone.
+// where T is the sum of a column, and T_r the sum of resample r, in which every unit flips the sign of all its columns
+// with probability 1/2. This is the paired permutation test. It is exact for any distribution, and never returns 0.
+// Draws only depend on (seed, r, unit).
 //
 // Source: R. A. Fisher, The Design of Experiments (1935), section 21; B. Phipson, G. K. Smyth, Permutation p-values
 // should never be zero (2010).
@@ -86,7 +85,7 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 	if err := u.check(resamples); err != nil {
 		return nil, err
 	}
-	n, w := u.Len(), u.Width
+	n, w := u.count(), u.Width
 	total, pack := u.Sums(), newPacked(u)
 	chunks := par.Chunks(resamples, grain)
 	extreme := make([]int64, chunks*w)
@@ -97,7 +96,7 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 		draws := make([]uint32, (n+31)/32)
 		for r := lo; r < hi; r++ {
 			key.Words(draws, uint64(r), 0)
-			clear(sum) // of the units that keep their sign; the others have the rest of the total
+			clear(sum) // over the units that keep their sign; the others have the rest of the total
 			units := 0
 			for word, mask := range draws {
 				if left := n - 32*word; left < 32 {
@@ -127,20 +126,20 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 	return p, nil
 }
 
-// Interval is a range of values that are compatible with the data.
+// Interval is a confidence interval.
 type Interval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values, which
-// it sorts.
+// Percentile returns the interval between the quantiles (1 - level) / 2 and (1 + level) / 2 of bootstrap values. It
+// sorts the values.
 func Percentile(values []float64, level float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-level)/2), quantile(values, (1+level)/2)}
 }
 
-// quantile interpolates linearly between sorted values, the smallest being quantile 0 and the largest 1, as NumPy does.
+// quantile interpolates linearly between sorted values, as NumPy does: the smallest is quantile 0, the largest 1.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	i := int(math.Floor(at))

@@ -5,19 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ErrOneValue is returned for samples of fewer than two values: one run says nothing of the spread between runs.
+// ErrOneValue is returned for samples of fewer than two values: one run says nothing about the spread between runs.
 var ErrOneValue = errors.New("a sample of fewer than two values has no spread")
 
-// ErrNoSpread is returned where all values of a test are equal, so that no error can be estimated.
+// ErrNoSpread is returned if all values of a sample are equal, so that no standard error can be estimated.
 var ErrNoSpread = errors.New("the values do not vary")
 
-// TTest is a difference of means with what Student's distribution says of it.
+// TTest is a difference of means with the results of a t-test.
 type TTest struct {
 	Difference float64 `json:"difference"`
 	Interval
@@ -27,9 +26,9 @@ type TTest struct {
 	P  float64 `json:"p"`  // two-sided
 }
 
-// Welch compares the means of two independent samples whose spreads may differ, such as the M-Recalls of two settings,
-// each trained with some seeds: the difference mean(a) - mean(b), its interval at the given level (0.95), and the
-// two-sided p-value.
+// Welch compares the means of two independent samples with possibly different variances, such as the M-Recalls of two
+// settings over several seeds. It returns the difference mean(a) - mean(b), its interval at the given level (0.95), and
+// the two-sided p-value.
 //
 //	t  = (mean a - mean b) / se,   se^2 = va + vb, va = sd_a^2 / n_a
 //	df = (va + vb)^2 / (va^2 / (n_a - 1) + vb^2 / (n_b - 1))
@@ -48,8 +47,8 @@ func Welch(a, b []float64, level float64) (TTest, error) {
 	return student(ma-mb, math.Sqrt(va+vb), df, level)
 }
 
-// OneSample tests whether the mean of values, such as differences between runs of one seed, is 0; Difference is that
-// mean.
+// OneSample tests whether the mean of values, such as differences between runs with the same seed, is 0. Difference is
+// the mean.
 func OneSample(values []float64, level float64) (TTest, error) {
 	if len(values) < 2 {
 		return TTest{}, fmt.Errorf("the test of Student of %d values: %w", len(values), ErrOneValue)
@@ -70,8 +69,8 @@ func student(difference, se, df, level float64) (TTest, error) {
 		DF: df, P: 2 * dist.CDF(-math.Abs(t))}, nil
 }
 
-// Equivalence tests whether the means are as good as equal: it is the p-value of "they differ by margin or more", the
-// larger one of two one-sided tests against -margin and +margin.
+// Equivalence tests whether the means differ by less than margin. It returns the p-value of the hypothesis that they
+// differ by margin or more: the larger p-value of two one-sided tests against -margin and +margin.
 //
 // Source: D. J. Schuirmann, A comparison of the two one-sided tests procedure and the power approach for assessing the
 // equivalence of average bioavailability, J. Pharmacokinetics and Biopharmaceutics 15 (1987).
@@ -79,18 +78,14 @@ func (t TTest) Equivalence(margin float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.DF}.CDF((math.Abs(t.Difference) - margin) / t.SE)
 }
 
-// Holm corrects the p-values of several tests, so that the chance of any false alarm among them is at most the level
-// they are held against: the i-th smallest of n, from 0, times n - i, at least the one before it and at most 1.
+// Holm corrects the p-values of several tests, so that the probability of any false positive is at most the
+// significance level: the i-th smallest of n p-values, from 0, is multiplied by n - i; the result is at least the one
+// before it, and at most 1.
 //
 // Source: S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian J. of Statistics 6 (1979).
 func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
 	corrected, least := make([]float64, len(p)), 0.0
-	for i, at := range order {
+	for i, at := range sorted(len(p), func(i, j int) int { return cmp.Compare(p[i], p[j]) }) {
 		least = max(least, min(1, p[at]*float64(len(p)-i)))
 		corrected[at] = least
 	}

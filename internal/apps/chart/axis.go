@@ -2,18 +2,17 @@ package chart
 
 import (
 	"cmp"
-
 	"math"
 )
 
-// Axis maps the values from Lo to Hi to the places from From to To of a drawing.
+// Axis maps values from Lo to Hi to positions from From to To of a drawing.
 type Axis struct {
 	Lo, Hi, From, To float64
 	Log              bool
 }
 
-// Values returns an axis on which values from lo to hi have air around them. Where zero is set it begins at 0, if none
-// is below; so does one of a single value.
+// Values returns an axis for values from lo to hi with a margin around them. With zero it begins at 0, unless values
+// are below 0.
 func Values(lo, hi float64, zero, log bool) Axis {
 	a := Axis{Lo: lo, Hi: hi, Log: log}
 	switch pad := 0.05 * (hi - lo); {
@@ -34,8 +33,8 @@ func Values(lo, hi float64, zero, log bool) Axis {
 	return a
 }
 
-// Positions returns the axis of positions from lo to hi that curves follow, such as epochs. It begins at 0, or with the
-// positions where more than a sixth of it would be empty. A single position is in its middle.
+// Positions returns the horizontal axis of curves over positions from lo to hi, such as epochs. It begins at 0, or at
+// lo if more than a sixth of the axis would be empty. A single position is in the middle.
 func Positions(lo, hi float64) Axis {
 	switch pad := 0.03 * (hi - lo); {
 	case hi <= 0:
@@ -48,7 +47,7 @@ func Positions(lo, hi float64) Axis {
 	return Axis{Lo: min(0, lo), Hi: hi}
 }
 
-// Shown returns the points of a curve that have a place on logarithmic or other axes.
+// Shown returns the points of a curve that can be drawn on linear or logarithmic axes.
 func Shown(xs, ys []float64, logX, logY bool) (x, y []float64) {
 	shows := func(v float64, log bool) bool { return math.Abs(v) < 1e30 && (!log || v > 0) }
 	for i := range xs {
@@ -59,7 +58,7 @@ func Shown(xs, ys []float64, logX, logY bool) (x, y []float64) {
 	return x, y
 }
 
-// At returns the place of a value.
+// At returns the position of a value.
 func (a Axis) At(v float64) float64 {
 	share := (v - a.Lo) / (a.Hi - a.Lo)
 	if a.Log {
@@ -76,7 +75,7 @@ func (a Axis) Ticks(n int) []float64 {
 	return ticks(a.Lo, a.Hi, n)
 }
 
-// Label writes a tick. On a linear axis of small values every tick but 0 has an exponent.
+// Label returns the label of a tick. On a linear axis of small values, every tick except 0 has an exponent.
 func (a Axis) Label(tick float64) string {
 	if n := Number(tick); a.Log || n == "0" || max(math.Abs(a.Lo), math.Abs(a.Hi)) >= 5e-3 {
 		return n

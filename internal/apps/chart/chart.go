@@ -1,5 +1,5 @@
-// Package chart draws all figures, in files and in pages, in one style: colours, font, axes and how their numbers are
-// written. internal/apps/view takes colours, axes and lines for its pages, which a style sheet dresses.
+// Package chart draws all figures, in files and in pages, in one style: colours, font, axes and number formats. The
+// pages of internal/apps/view use its colours, axes and lines with a style sheet.
 package chart
 
 import (
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// family is the font in SVG and CSS: all of them have the widths of Liberation Sans, with which labels are placed.
+// family lists the fonts in SVG and CSS. All of them have the widths of Liberation Sans, by which labels are placed.
 const family = "'Liberation Sans',Arial,Helvetica,sans-serif"
 
-// colour is one of the palette on a light ground and on a dark one.
+// colour is a colour of the palette on light and on dark backgrounds.
 type colour struct{ light, dark color.RGBA }
 
-// palette holds the colours of Okabe and Ito ("Color Universal Design", 2008), which stay apart for colour-blind
-// readers: darker for thin lines on white, lighter on black.
+// palette holds the colours of Okabe and Ito ("Color Universal Design", 2008), which colour-blind readers can
+// distinguish: darker for thin lines on white, lighter on black.
 var palette = []colour{
 	{rgb(0x0072b2), rgb(0x56b4e9)},
 	{rgb(0xc14f00), rgb(0xf08a4b)},
@@ -27,25 +27,26 @@ var palette = []colour{
 	{rgb(0x7b5cc4), rgb(0xb19df0)},
 }
 
-// Colours is the number of colours of the palette.
+// Colours is the number of colours in the palette.
 var Colours = len(palette)
 
 func rgb(v uint32) color.RGBA { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
 
-// Hex writes a colour as #RRGGBB.
+// Hex returns a colour as #RRGGBB.
 func Hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
-// Colour returns colour i of the palette on a light ground; the palette begins again after its last colour.
+// Colour returns colour i of the palette on a light background; after its last colour the palette repeats.
 func Colour(i int) color.RGBA { return palette[i%len(palette)].light }
 
-// Variable returns the name under which CSS declares colour i of the palette.
+// Variable returns the CSS variable of colour i of the palette.
 func Variable(i int) string { return fmt.Sprintf("--s%d", i%len(palette)) }
 
-// DashClass returns the class of CSS that has the dashes of series i.
+// DashClass returns the CSS class with the dashes of series i.
 func DashClass(i int) string { return fmt.Sprintf("d%d", i%len(dashes)) }
 
-// CSS declares the font as --chart-font, the Marker as --marker and the palette as variables --s0, --s1 ... These
-// follow the system, and the choice in data-theme of <html>. The dashes of series are classes.
+// CSS declares the font as --chart-font, Marker as --marker and the palette as variables --s0, --s1 ... The palette
+// follows the light or dark theme of the system, unless data-theme of <html> chooses one. The dashes of series are
+// classes.
 func CSS() string {
 	declare := func(of func(colour) color.RGBA) string {
 		var b strings.Builder
@@ -75,7 +76,7 @@ var (
 	white = rgb(0xffffff)
 )
 
-// variables are what stands in a page for the colours of a file.
+// variables maps the colours of a file to CSS values for a page.
 var variables = func() map[color.RGBA]string {
 	m := map[color.RGBA]string{Black: "currentColor", white: "var(--ground)", Grey: "var(--line)", Soft: "var(--faint)"}
 	for i, c := range palette {
@@ -84,16 +85,16 @@ var variables = func() map[color.RGBA]string {
 	return m
 }()
 
-// Marker is the colour of lines over pictures, between lines of black.
+// Marker is the colour of lines over pictures, between black lines.
 var Marker = rgb(0xffcf33)
 
-// stops of Ramp, whose lightness falls all the way.
+// stops are the colours of ramp, with decreasing lightness.
 var stops = []color.RGBA{rgb(0xc8d6e5), rgb(0x9db8d2), rgb(0xb0a08c), rgb(0xd07a35), rgb(0xb34700)}
 
-// ramp is the colour of the share t in [0, 1]: pale blue for low values, dark orange for high ones.
+// ramp returns the colour for t in [0, 1]: from pale blue for low values to dark orange for high values.
 func ramp(t float64) color.RGBA { return Between(stops, t) }
 
-// Between is the colour of the share t in [0, 1] on the way past stops at equal distances.
+// Between interpolates linearly between equidistant colours, at t in [0, 1].
 func Between(stops []color.RGBA, t float64) color.RGBA {
 	x := min(max(t, 0), 1) * float64(len(stops)-1)
 	i := min(int(x), len(stops)-2)

@@ -12,18 +12,18 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// Point is a place on a drawing, in points (1/72 inch) from its upper left corner.
+// Point is a position in a drawing, in points (1/72 inch) from its upper left corner.
 type Point struct{ X, Y float64 }
 
-// Drawing is a picture of lines, areas and text. It is written as SVG or PDF.
+// Drawing is a picture of lines, areas and text, for SVG or PDF.
 type Drawing struct {
 	width, height float64
 	title         string
-	top           float64 // what is free begins here
+	top           float64 // the space below the title begins here
 	shapes        []shape
 }
 
-// shape is a text at its first point, or else a line, or, without a width, an area.
+// shape is a text at its first point, otherwise a line or, without a width, an area.
 type shape struct {
 	points []Point
 	color  color.RGBA
@@ -34,7 +34,7 @@ type shape struct {
 	font   Font
 }
 
-// Align says what stands at the place of a text: its start, middle or end.
+// Align says which part of a text is at its position: its start, middle or end.
 type Align int
 
 // Alignments.
@@ -44,13 +44,13 @@ const (
 	End
 )
 
-// Font is the size and weight of a text. Text that stands on end is read from below.
+// Font is the size and weight of a text. OnEnd text runs from bottom to top.
 type Font struct {
 	Size        float64
 	Bold, OnEnd bool
 }
 
-// Plain is the font of all but the titles.
+// Plain is the font of all texts except titles.
 var (
 	Plain   = Font{Size: 9}
 	heading = Font{Size: 11, Bold: true}
@@ -58,10 +58,11 @@ var (
 
 const (
 	centimetre = 72 / 2.54
-	edge       = 6 // the empty edge of a picture
+	edge       = 6 // the margin of a picture
 )
 
-// New returns a drawing with its title, which may have several lines, at the left, where a narrow page begins.
+// New returns a drawing with its title at the left, where it is visible in narrow pages too. The title may have several
+// lines.
 func New(width, height float64, title string) *Drawing {
 	d := &Drawing{width: width, height: height, title: title, top: edge}
 	for line := range strings.SplitSeq(title, "\n") {
@@ -72,7 +73,7 @@ func New(width, height float64, title string) *Drawing {
 	return d
 }
 
-// Line draws a line through points, a dot where they are one. Dashes are lengths of strokes and gaps.
+// Line draws a line through points, or a dot at a single point. Dashes are lengths of strokes and gaps.
 func (d *Drawing) Line(c color.RGBA, width float64, points []Point, dashes ...int) {
 	d.shapes = append(d.shapes, shape{points: points, color: c, width: width, dashes: dashes})
 }
@@ -87,20 +88,20 @@ func Box(x, y, width, height float64) []Point {
 	return []Point{{x, y}, {x + width, y}, {x + width, y + height}, {x, y + height}}
 }
 
-// Text writes one line at a base line.
+// Text draws a line of text at its baseline.
 func (d *Drawing) Text(at Point, align Align, text string, f Font, c color.RGBA) {
 	if text != "" {
 		d.shapes = append(d.shapes, shape{points: []Point{at}, color: c, text: text, align: align, font: f})
 	}
 }
 
-// boxed writes a line in black after a place, on a ground that covers what lies there.
+// boxed draws a black text to the right of a position, on a white background.
 func (d *Drawing) boxed(at Point, text string) {
 	d.Area(white, Box(at.X+3, at.Y-6, Plain.Width(text)+2, 12)...)
 	d.Text(Point{at.X + 4, at.Y + 3}, Start, text, Plain, Black)
 }
 
-// Coordinates writes points for a polyline of SVG; of a single one the round cap is drawn.
+// Coordinates formats points for an SVG polyline. A single point becomes a short line, so that its round cap is drawn.
 func Coordinates(points []Point) string {
 	if len(points) == 1 {
 		points = append(points, Point{points[0].X + 0.01, points[0].Y})
@@ -115,10 +116,10 @@ func Coordinates(points []Point) string {
 	return b.String()
 }
 
-// Coordinate rounds to a hundredth, so that the same numbers give the same bytes.
+// Coordinate formats a number rounded to a hundredth.
 func Coordinate(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) }
 
-// SVG returns the drawing as a file, on white.
+// SVG returns the drawing as an SVG file with a white background.
 func (d *Drawing) SVG() []byte {
 	head := fmt.Sprintf("xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%spt\" height=\"%spt\"",
 		Coordinate(d.width), Coordinate(d.height))
@@ -127,8 +128,8 @@ func (d *Drawing) SVG() []byte {
 	return []byte(d.svg(head, ground, Hex))
 }
 
-// Inline returns the drawing as an SVG element for a page: as wide as its place, in the colours of the page (CSS and
-// the colour of its text), without a ground.
+// Inline returns the drawing as an SVG element for a page: as wide as its container, in the colours of the page (CSS
+// and the text colour), without a background.
 func (d *Drawing) Inline() string {
 	head := fmt.Sprintf("role=\"img\" aria-label=\"%s\"", html.EscapeString(d.title))
 	return d.svg(head, "", func(c color.RGBA) string {
@@ -154,7 +155,7 @@ func (d *Drawing) svg(head, ground string, paint func(color.RGBA) string) string
 			if s.font.OnEnd {
 				more += fmt.Sprintf(" transform=\"rotate(-90 %s %s)\"", x, y)
 			}
-			// Who looks at it may lack the font: the text has the width that it was placed with.
+			// The reader may lack the font, so the text is set to the width by which it was placed.
 			fmt.Fprintf(&b, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\" textLength=\"%s\" "+
 				"lengthAdjust=\"spacingAndGlyphs\" font-size=\"%s\" fill=\"%s\"%s>%s</text>\n", x, y,
 				[]string{"start", "middle", "end"}[s.align], Coordinate(s.font.Width(s.text)), Coordinate(s.font.Size),
@@ -174,7 +175,7 @@ func (d *Drawing) svg(head, ground string, paint func(color.RGBA) string) string
 	return b.String() + "</svg>\n"
 }
 
-// Save writes the drawing to a file whose ending chooses the format: .svg or .pdf.
+// Save writes the drawing to a file. The file name extension chooses the format: .svg or .pdf.
 func (d *Drawing) Save(path string) error {
 	switch ext := filepath.Ext(path); strings.ToLower(ext) {
 	case ".svg":

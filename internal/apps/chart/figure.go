@@ -10,20 +10,20 @@ import (
 type Figure struct {
 	Name    string // of its files
 	Title   string
-	Caption string // below it
-	X, Y    string // what the axes are
+	Caption string // below the figure
+	X, Y    string // names of the axes
 	Series  []Series
-	Markers []string // what the markers of the series stand for, such as seeds; nil names none
+	Markers []string // what the markers of the series stand for, such as seeds; may be nil
 	Marks   []Mark
-	ZeroY   bool // the axis begins at 0
+	ZeroY   bool // the vertical axis begins at 0
 	LogX    bool // the horizontal axis is logarithmic
 	Legend  Corner
 }
 
 // Series is a line, or points with a line through them. A series of one value is a point.
 type Series struct {
-	Name   string // in the legend; the same name and colour may stand for several lines
-	Color  int    // of the palette, with its own dashes: lines are told apart without colours too
+	Name   string // in the legend; several lines may have the same name and colour
+	Color  int    // in the palette; it also selects the dashes, so that lines differ without colours
 	Marker int    // form of the points
 	X, Y   []float64
 	Style  Style
@@ -36,25 +36,25 @@ type Style int
 // Styles.
 const (
 	Solid  Style = iota
-	Marked       // a line with markers: at each of up to 24 points, or at a dozen
+	Marked       // a line with markers: at each of up to 24 points, otherwise at about a dozen
 	Points
 )
 
-// Mark is a vertical line. Marks of one name share a letter beside the line and in the legend.
+// Mark is a vertical line. Marks with the same name share a letter next to the line and in the legend.
 type Mark struct {
 	Name  string // "" is not in the legend
 	X     float64
 	Color int
 }
 
-// dashes are the strokes and gaps of lines, by colour. They differ from the palette in number, so that no two of forty
-// series look the same.
+// dashes are the strokes and gaps of lines, by colour. Their number differs from the number of colours, so that forty
+// series all look different.
 var dashes = [][]int{nil, {7, 4}, {2, 4}, {10, 4, 2, 4}, {10, 3, 2, 3, 2, 3}}
 
 // Dashes returns the strokes and gaps of lines of colour i; nil is a solid line.
 func Dashes(i int) []int { return dashes[i%len(dashes)] }
 
-// Corner is the place of a legend.
+// Corner is the position of a legend.
 type Corner int
 
 // Corners.
@@ -64,7 +64,7 @@ const (
 	TopLeft
 )
 
-// axes returns the axes of the figure, and its series without the points that they cannot show.
+// axes returns the axes of the figure, and its series without points that cannot be drawn.
 func (f *Figure) axes() (x, y Axis, shown []Series) {
 	first, last := math.Inf(1), math.Inf(-1)
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -91,8 +91,8 @@ type legendEntry struct {
 	draw func(d *Drawing, left, right Point) // the sample
 }
 
-// legend lists the series that are shown, what markers stand for and what the vertical lines on an axis are, each once,
-// and gives the vertical lines their letters.
+// legend lists the shown series, the meanings of the markers and the vertical lines on an axis, each once. It gives the
+// vertical lines their letters.
 func (f *Figure) legend(shown []Series, x Axis) (entries []legendEntry, letters map[string]string) {
 	seen := map[string]bool{}
 	add := func(name string, draw func(*Drawing, Point, Point)) {
@@ -136,15 +136,15 @@ func (f *Figure) legend(shown []Series, x Axis) (entries []legendEntry, letters 
 	return entries, letters
 }
 
-// inward is 1 for a place that has room at its right, -1 for one at the end of the axis.
-func inward(place float64, x Axis) float64 {
-	if x.At(place) > x.To-20 {
+// inward is 1 if there is space to the right of a value, -1 at the end of the axis.
+func inward(value float64, x Axis) float64 {
+	if x.At(value) > x.To-20 {
 		return -1
 	}
 	return 1
 }
 
-// vertical is how vertical lines are broken, which no series is.
+// vertical are the dashes of vertical lines; no series has them.
 var vertical = []int{1, 3}
 
 // Draw draws the figure.
@@ -159,7 +159,7 @@ func (f *Figure) Draw() *Drawing {
 	const row = 13
 	height := row * float64(len(entries))
 	y.From, y.To = d.height-edge-30, d.top
-	if f.Legend != Beside { // room for a legend above the lines
+	if f.Legend != Beside { // space for a legend above the lines
 		y.Hi += (y.Hi - y.Lo) * height / max(y.From-y.To-height, height/2)
 	}
 	x.From, x.To = edge+18, d.width-2*edge
@@ -180,7 +180,7 @@ func (f *Figure) Draw() *Drawing {
 	for _, s := range shown {
 		d.series(s, Trace(s.X, s.Y, x, y))
 	}
-	there := map[float64]string{} // letters of the vertical lines of one place, which stand side by side
+	there := map[float64]string{} // letters of the vertical lines at a value, which are drawn side by side
 	var places []float64
 	for _, m := range f.Marks {
 		if m.X < x.Lo || m.X > x.Hi {
@@ -232,11 +232,11 @@ func (d *Drawing) series(s Series, points []Point) {
 	}
 }
 
-// markers are the corners of forms, around their middle; the first form is a disc.
+// markers are the corners of forms relative to their centre; the first form is a disc.
 var markers = [][]Point{nil, Box(-2.2, -2.2, 4.4, 4.4), {{0, -3}, {2.8, 2}, {-2.8, 2}},
 	{{0, -3.2}, {3.2, 0}, {0, 3.2}, {-3.2, 0}}, {{0, 3}, {2.8, -2}, {-2.8, -2}}}
 
-// marker draws form i; after the last one they begin again, hollow.
+// marker draws form i; after the last form, they repeat hollow.
 func (d *Drawing) marker(c color.RGBA, i int, at Point) {
 	form := func(c color.RGBA, size float64) {
 		corners := slices.Clone(markers[i%len(markers)])
@@ -255,7 +255,7 @@ func (d *Drawing) marker(c color.RGBA, i int, at Point) {
 	}
 }
 
-// horizontal writes the numbers and the name of an axis below y.
+// horizontal draws the numbers and the name of an axis below y.
 func (d *Drawing) horizontal(x Axis, y float64, name string) {
 	for _, v := range x.Ticks(6) {
 		d.Text(Point{x.At(v), y + 13}, Middle, x.Label(v), Plain, Soft)
@@ -263,14 +263,14 @@ func (d *Drawing) horizontal(x Axis, y float64, name string) {
 	d.Text(Point{(x.From + x.To) / 2, y + 27}, Middle, name, Plain, Soft)
 }
 
-// Bars are groups of horizontal bars, one of each series in a group, with their values.
+// Bars are groups of horizontal bars with their values; each group has a bar for each series.
 type Bars struct {
 	Title, X string
 	Groups   []string
 	Series   []Series // X has a value for each group; 0 has no bar
 	Label    func(v float64) string
 	Width    float64 // in centimetres
-	Unit     float64 // where above 0, a line for comparison
+	Unit     float64 // a line at this value for comparison; 0 for none
 }
 
 // Draw draws the bars, the first group at the top.

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// face is a TrueType font, one of the Go fonts, which have Latin, Greek and Cyrillic letters and the signs of
-// mathematics. They have the widths of Liberation Sans, Arial and Helvetica but for a few narrow letters. They are
-// embedded in PDF, and the texts of SVG are placed by their widths.
+// face is one of the Go fonts, in TrueType. They have Latin, Greek and Cyrillic letters and mathematical symbols, and
+// the same widths as Liberation Sans, Arial and Helvetica except for a few narrow letters. They are embedded in PDF,
+// and texts in SVG are placed by their widths.
 type face struct {
 	name   string
 	file   []byte
 	parsed *sfnt.Font
-	units  int // of the font in its size
+	units  int // per em
 }
 
-// faces are the plain one and the bold one.
+// faces are the regular and the bold face.
 var faces = [2]*face{newFace("GoRegular", goregular.TTF), newFace("GoBold", gobold.TTF)}
 
 func newFace(name string, file []byte) *face {
@@ -42,8 +42,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// glyph returns the number of a letter's glyph, 0 where the font has none. Its - is as wide as a minus; the hyphen of
-// breaks is as wide as in other fonts.
+// glyph returns the number of a letter's glyph, 0 if the font has none. The - of the Go fonts is as wide as a minus, so
+// the soft hyphen, which is as wide as - in other fonts, replaces it.
 func (f *face) glyph(r rune) int {
 	if r == '-' {
 		r = '\u00ad'
@@ -55,7 +55,7 @@ func (f *face) glyph(r rune) int {
 	return int(g)
 }
 
-// advance is the width of a glyph in units.
+// advance returns the width of a glyph in units.
 func (f *face) advance(glyph int) int {
 	w, err := f.parsed.GlyphAdvance(nil, sfnt.GlyphIndex(glyph), fixed.I(f.units), font.HintingNone)
 	if err != nil {
@@ -64,7 +64,7 @@ func (f *face) advance(glyph int) int {
 	return w.Round()
 }
 
-// Width is how wide a text is; a letter that the font lacks counts as a digit.
+// Width returns the width of a text in points; a letter that the font lacks counts as a digit.
 func (f Font) Width(text string) float64 {
 	face, sum := f.face(), 0
 	for _, r := range text {
@@ -77,7 +77,7 @@ func (f Font) Width(text string) float64 {
 	return float64(sum) * f.Size / float64(face.units)
 }
 
-// table returns a table of the font, nil where there is none.
+// table returns a table of the font, nil if there is none.
 func (f *face) table(tag string) []byte {
 	for i := range int(binary.BigEndian.Uint16(f.file[4:])) {
 		if entry := f.file[12+16*i:]; string(entry[:4]) == tag {
@@ -98,8 +98,8 @@ func (f *face) outline(glyph int) []byte {
 	return f.table("glyf")[at(glyph):at(glyph+1)]
 }
 
-// subset returns the font with the outlines of some glyphs, which keep their numbers. No glyph of the Go fonts is
-// composed of others.
+// subset returns the font with the outlines of some glyphs only, which keep their numbers. The Go fonts have no
+// composite glyphs.
 func (f *face) subset(glyphs []int) []byte {
 	kept := map[int]bool{0: true}
 	for _, g := range glyphs {

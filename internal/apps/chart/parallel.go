@@ -13,15 +13,16 @@ type Column struct {
 	At     []float64
 }
 
-// Track is a line of a parallel-coordinates plot: a height in [0, 1] for each column, NaN where it has none, and the
-// value that colours it.
+// Track is a line of a parallel-coordinates plot: a height in [0, 1] for each column, NaN for none, and the value that
+// determines its colour.
 type Track struct {
 	At    []float64
 	Value float64
 }
 
-// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and the result, a line for each
-// point, the best in front and in the strongest colour. Names that are wider than a column stand in two rows by turns.
+// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and for the result, and a line for
+// each point. The best point is in front, in the strongest colour. If names are wider than a column, they alternate
+// between two rows.
 func Parallel(title string, columns []Column, tracks []Track) *Drawing {
 	d := New(float64(max(14, 4*len(columns)))*centimetre, 11*centimetre, title)
 	x := Axis{Lo: -0.3, Hi: float64(len(columns)) - 0.3, From: edge, To: d.width - edge}
@@ -50,7 +51,7 @@ func Parallel(title string, columns []Column, tracks []Track) *Drawing {
 			}
 			if last >= 0 {
 				var dashes []int
-				if i > last+1 { // over columns on which it has no height
+				if i > last+1 { // across columns without a height
 					dashes = []int{2, 3}
 				}
 				d.Line(ramp(share), 0.8+1.4*share, Trace([]float64{float64(last), float64(i)},

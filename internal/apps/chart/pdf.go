@@ -12,12 +12,12 @@ import (
 	"unicode/utf16"
 )
 
-// PDF returns the drawing as a file of one page, which embeds the letters of its texts. A letter that the fonts lack
+// PDF returns the drawing as a PDF file with one page. It embeds the glyphs of its texts; a letter that the fonts lack
 // becomes a question mark.
 func (d *Drawing) PDF() []byte {
 	var c strings.Builder
 	fmt.Fprintf(&c, "1 0 0 -1 0 %s cm 1 j\n", Coordinate(d.height))
-	var used [len(faces)]map[int]rune // glyphs with a letter of each
+	var used [len(faces)]map[int]rune // the letter of each used glyph
 	for i := range used {
 		used[i] = map[int]rune{}
 	}
@@ -63,16 +63,16 @@ func (d *Drawing) PDF() []byte {
 	return b.Bytes()
 }
 
-// stream is an object of bytes, with more entries of its dictionary.
+// stream returns a stream object with compressed content, and more entries in its dictionary.
 func stream(more, content string) string {
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
-	io.WriteString(z, content) // into memory, which has no errors
+	io.WriteString(z, content) // into memory, which cannot fail
 	z.Close()
 	return fmt.Sprintf("<</Filter/FlateDecode/Length %d%s>>stream\n%s\nendstream", packed.Len(), more, packed.Bytes())
 }
 
-// utf16Hex is a text string of PDF.
+// utf16Hex returns a PDF text string.
 func utf16Hex(s string) string {
 	b := []byte{0xfe, 0xff}
 	for _, u := range utf16.Encode([]rune(s)) {
@@ -81,10 +81,10 @@ func utf16Hex(s string) string {
 	return "<" + hex.EncodeToString(b) + ">"
 }
 
-// pdf returns the objects of the face with some of its glyphs, the first of which has the number first.
+// pdf returns the PDF objects of the face with some of its glyphs; first is the number of the first object.
 func (f *face) pdf(glyphs map[int]rune, first int) []string {
 	all := slices.Sorted(maps.Keys(glyphs))
-	name := "VSETRN+" + f.name // six letters are the sign of a subset
+	name := "VSETRN+" + f.name // six letters mark a subset
 	thousandths := func(v int) int { return (1000*v + f.units/2) / f.units }
 	widths, letters := "", ""
 	for _, g := range all {
@@ -106,7 +106,7 @@ func (f *face) pdf(glyphs map[int]rune, first int) []string {
 	}
 }
 
-// pdfText writes a text and notes its glyphs.
+// pdfText writes a text and records its glyphs.
 func (s *shape) pdfText(w io.Writer, paint string, used map[int]rune) {
 	at, matrix := s.points[0], "1 0 0 -1"
 	back := s.font.Width(s.text) * float64(s.align) / 2

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ticks returns about n round values (1, 2 or 5 times a power of ten apart) in [lo, hi].
+// ticks returns about n round values in [lo, hi], at distances of 1, 2 or 5 times a power of ten.
 func ticks(lo, hi float64, n int) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/float64(n))))
 	for _, f := range []float64{1, 2, 5, 10} {
@@ -22,8 +22,8 @@ func ticks(lo, hi float64, n int) []float64 {
 	return out
 }
 
-// logTicks returns round values in [lo, hi] for a logarithmic axis: powers of ten, with their multiples where there are
-// few of them.
+// logTicks returns round values in [lo, hi] for a logarithmic axis: powers of ten, and multiples of them if there are
+// few.
 func logTicks(lo, hi float64) []float64 {
 	decades := math.Log10(hi / lo)
 	factors := []float64{1}
@@ -48,7 +48,7 @@ func logTicks(lo, hi float64) []float64 {
 	return out
 }
 
-// Number writes a value with four digits, plainly where it is neither huge nor tiny.
+// Number formats a value with four digits, without an exponent unless it is huge or tiny.
 func Number(v float64) string {
 	if v == 0 || math.Abs(v) < 1e-12 {
 		return "0"
@@ -57,18 +57,20 @@ func Number(v float64) string {
 		return scientific(v)
 	}
 	digits := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
-	s := strconv.FormatFloat(v, 'f', digits, 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
+	return trimmed(strconv.FormatFloat(v, 'f', digits, 64))
 }
 
+// scientific formats a value with an exponent.
 func scientific(v float64) string {
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 3, 64), "e")
-	if strings.Contains(mantissa, ".") {
-		mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
-	}
 	e, _ := strconv.Atoi(exponent)
-	return mantissa + "e" + strconv.Itoa(e)
+	return trimmed(mantissa) + "e" + strconv.Itoa(e)
+}
+
+// trimmed removes zeros at the end of decimals.
+func trimmed(s string) string {
+	if !strings.Contains(s, ".") {
+		return s
+	}
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }

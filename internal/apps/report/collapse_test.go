@@ -26,8 +26,8 @@ func TestCollapsedBase(t *testing.T) {
 			base.Steps = append(base.Steps, s)
 		}
 		target := newRun("a", models.VSEPP, "LSEH", 7, Point{1, 10}, Point{2, 20}, Point{3, 30})
-		d := Collect([]*Run{base, target})[0]
-		return d.EfficiencyTable(d.Comparisons(false)).Text(nil) + d.RunTable().Text(nil)
+		d := setOf(base, target)
+		return d.efficiencyTable(d.Comparisons(false)).Text(nil) + d.runTable().Text(nil)
 	}
 	// Of 45 steps, the last 20 before the best validation (step 30) are from 11 on.
 	recorded := func(alike func(i int) bool) func(int) records.StepRecord {

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/apps/chart"
 )
 
-// seedMarkers gives the seeds of groups a marker each, and names them where there are several.
+// seedMarkers gives each seed of the groups a marker, and names the markers if there are several seeds.
 func seedMarkers(groups []*Group) (of map[uint64]int, names []string) {
 	var seeds []uint64
 	for _, g := range groups {
@@ -29,8 +29,8 @@ func seedMarkers(groups []*Group) (of map[uint64]int, names []string) {
 	return of, names
 }
 
-// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a
-// colour and dashes for each loss, a line for each run and a marker for each seed. Vertical lines stand where a base
+// Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs. Each
+// run has a line, with the colour and dashes of its loss and the marker of its seed. Vertical lines show where a base
 // reached its best, where a loss passed it, and where the warm-up of a loss ends.
 func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 	var out []*chart.Figure
@@ -71,7 +71,7 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 				}
 			}
 		}
-		warm := map[int][]string{} // losses whose warm-up has that many epochs
+		warm := map[int][]string{} // losses by the epochs of their warm-up
 		for _, g := range groups {
 			if o := &g.Runs[0].Config.Loss; o.WarmsUp() {
 				warm[o.WarmupEpochs] = append(warm[o.WarmupEpochs], g.Loss)
@@ -90,7 +90,7 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 	return out
 }
 
-// slug is a text as part of a file name: lower case, letters, digits and dashes.
+// slug returns a text as part of a file name: lower-case letters, digits and dashes.
 func slug(s string) string {
 	s = strings.ReplaceAll(strings.ToLower(s), "+", "p")
 	return strings.Trim(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
@@ -98,7 +98,7 @@ func slug(s string) string {
 	}), "-"), "-")
 }
 
-// numbers returns the numbers that a figure shows.
+// numbers returns the numbers that a figure shows, as a table.
 func numbers(f *chart.Figure) *Table {
 	t := &Table{Name: f.Name, Title: f.Title, Heads: heads("series", "marker", ">"+f.X, ">"+f.Y)}
 	for _, s := range f.Series {

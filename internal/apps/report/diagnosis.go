@@ -10,14 +10,14 @@ import (
 	"vsetrain/train"
 )
 
-// RunDiagnosis is what a report tells of one run beside its recalls.
+// RunDiagnosis explains the recalls of a run.
 type RunDiagnosis struct {
 	*eval.Diagnosis
-	// of each checkpoint; none without semantic vectors
+	// for each checkpoint; empty without semantic vectors
 	Negatives []analysis.FalseNegatives `json:"false_negatives,omitempty"`
 }
 
-// DiagnosisTables explain the runs that were diagnosed, each table with the rows of all of them.
+// DiagnosisTables returns the diagnosis of a data set; each table has rows for all diagnosed runs.
 func (d *DataSet) DiagnosisTables() (tables []*Table) {
 	runs := slices.DeleteFunc(d.Runs(), func(r *Run) bool { return r.Diagnosis == nil })
 	if len(runs) == 0 {
@@ -59,7 +59,7 @@ func (d *DataSet) DiagnosisTables() (tables []*Table) {
 	return tables
 }
 
-// judgedErrorTable shows how many first answers that count as wrong judgements call right.
+// judgedErrorTable shows how many of the wrong first answers are right according to the judgements.
 func judgedErrorTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-errors", Title: "Errors that judgements call right on " + d.Name + ", test split",
 		Heads: heads("run", "judgements", ">Image to text|errors", ">Image to text|right", ">Image to text|%",
@@ -80,7 +80,7 @@ func judgedErrorTable(d *DataSet, runs []*Run) *Table {
 	return t
 }
 
-// hubTable shows images and captions that answer too many queries.
+// hubTable shows the images and captions that answer too many queries.
 func hubTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-hubs", Title: "Hubs on " + d.Name + ", test split",
 		Heads: heads("run", "answers", ">expected", ">skewness", ">never, %", "largest (line: queries)"),
@@ -103,7 +103,7 @@ func hubTable(d *DataSet, runs []*Run) *Table {
 	return t
 }
 
-// calibrationTable shows whether scores know when they are right, and whether the margin holds.
+// calibrationTable shows whether the lead of an answer predicts that it is right, and whether the margin holds.
 func calibrationTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-margin", Title: "Lead and margin on " + d.Name + ", test split",
 		Heads: heads("run", "direction", ">AUROC", ">margin", ">satisfied, %"),
@@ -120,7 +120,7 @@ func calibrationTable(d *DataSet, runs []*Run) *Table {
 	return t
 }
 
-// leadTableName is the name of a table that is too long for terminals.
+// leadTableName is the name of the table that is too long for terminals.
 const leadTableName = "diagnosis-leads"
 
 func leadTable(d *DataSet, runs []*Run) *Table {
@@ -142,7 +142,7 @@ func eachDirection(runs []*Run, do func(r *Run, name string, c eval.ScoreCalibra
 	}
 }
 
-// falseNegativeTable shows how many hard negatives of training batches describe much the same as their anchors, under
+// falseNegativeTable shows how many hard negatives of training batches are semantically similar to their anchors, for
 // each checkpoint of a run.
 func falseNegativeTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-false", Title: "Hard negatives that are false ones on " + d.Name +

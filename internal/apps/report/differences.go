@@ -8,15 +8,15 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// sameInAll are the keys, or beginnings of keys, that a comparison need not tell: what is compared, where it ran, and
-// what changes no result.
+// sameInAll are the keys, or beginnings of keys, that a comparison does not show: what is compared, where it ran, and
+// what does not change results.
 var sameInAll = []string{"version", "seed", "data.dir", "run.", "track.", "loss.name", "device.",
 	"train.log_step", "train.keep", "train.collapse_steps", "train.on_collapse"}
 
-// DifferenceTable tells what beside the loss differs between the runs of comparisons: settings, the epochs they were
-// trained for, and whether the base was still rising when it ended, so that more epochs may have raised it. It is nil
-// where nothing does.
-func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
+// differenceTable shows what besides the loss differs between the runs of comparisons: settings, the number of epochs,
+// and whether the base was still rising when it ended, so that more epochs could have raised it. It is nil if nothing
+// differs.
+func (d *DataSet) differenceTable(comparisons []*Comparison) *Table {
 	t := &Table{Name: "differences", Title: "What differs between the compared runs on " + d.Name,
 		Heads: heads("network", "base", "loss", "what", "of the base", "of the loss")}
 	rising := map[string]bool{}
@@ -54,8 +54,8 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 	return t
 }
 
-// settings returns the values of the keys that count in a comparison, for several runs in the order of the runs.
-// Settings of other losses and networks than the ones of the group, which have no effect, are left out.
+// settings returns the values of the keys that count in a comparison; different values are joined in the order of the
+// runs. It leaves out settings of other losses and networks, which have no effect.
 func (g *Group) settings() map[string]string {
 	all := map[string][]string{}
 	for _, r := range g.Runs {
@@ -74,15 +74,15 @@ func (g *Group) settings() map[string]string {
 	return out
 }
 
-// matches reports whether a key is in a list of keys, or of beginnings of keys, which end in a full stop.
+// matches reports whether a list holds a key or, ending in a full stop, a beginning of it.
 func matches(list []string, key string) bool {
 	return slices.ContainsFunc(list, func(p string) bool {
 		return key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p)
 	})
 }
 
-// HasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone,
-// model.bert.* to networks with BERT.
+// HasEffect reports whether a setting applies to the loss and the network of a run: loss.lseh.lambda only applies to
+// lseh, model.bert.* only to networks with BERT.
 func HasEffect(c *config.Config, key string) bool {
 	parts := strings.Split(key, ".")
 	if len(parts) < 3 {
@@ -97,7 +97,7 @@ func HasEffect(c *config.Config, key string) bool {
 	return true
 }
 
-// epochs says how far the runs of a group were trained: one number where it is the same for all.
+// epochs lists the different numbers of epochs that the runs of a group were trained for.
 func (g *Group) epochs() string {
 	var all []string
 	for _, r := range g.Runs {
@@ -108,7 +108,7 @@ func (g *Group) epochs() string {
 	return strings.Join(all, ", ")
 }
 
-// rising names the runs that came to their end with their best validation as the last one.
+// rising names the finished runs whose last validation is their best.
 func (g *Group) rising() (names []string) {
 	for _, r := range g.Runs {
 		n := len(r.Validations)

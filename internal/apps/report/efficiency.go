@@ -2,8 +2,8 @@ package report
 
 import "math"
 
-// epochsToExceed returns the first epoch position at which a run is above a value; or at least equals it, where orEqual
-// is set.
+// epochsToExceed returns the first epoch position at which the M-Recall of a run is above a value, or with orEqual at
+// least the value.
 func (l *Log) epochsToExceed(value float64, orEqual bool) (epoch float64, reached bool) {
 	for _, v := range l.Validations {
 		if v.MRecall > value || orEqual && v.MRecall == value {
@@ -13,17 +13,17 @@ func (l *Log) epochsToExceed(value float64, orEqual bool) (epoch float64, reache
 	return 0, false
 }
 
-// Efficiency compares the epochs one run needs to pass the best M-Recall of another (the paper's tables of training
-// efficiency): Epochs of the run minus BaseEpochs, and that difference in percent of BaseEpochs; negative is faster.
+// Efficiency compares the epochs that a run needs to pass the best M-Recall of a base with the epochs that the base
+// needed (the paper's tables of training efficiency).
 type Efficiency struct {
 	BaseBest   float64 // best M-Recall of the base run
 	BaseEpochs float64 // first position where it was reached
 	Epochs     float64 // first position where the run exceeds it
 	Reached    bool
-	Collapsed  bool // the base did, so nothing is compared with it
+	Collapsed  bool // the base collapsed, so nothing is compared with it
 }
 
-// Compare measures a run against a base.
+// Compare compares a run with a base. With orEqual, reaching the best of the base is enough.
 func Compare(base, run *Log, orEqual bool) Efficiency {
 	b, ok := base.Best()
 	if !ok {
@@ -34,7 +34,8 @@ func Compare(base, run *Log, orEqual bool) Efficiency {
 	return e
 }
 
-// Difference returns the absolute difference in epochs and the one in percent; NaN where the value was not reached.
+// Difference returns Epochs - BaseEpochs, and the same in percent of BaseEpochs; negative is faster. Both are NaN if
+// the best of the base was not reached.
 func (e Efficiency) Difference() (epochs, percent float64) {
 	if !e.Reached {
 		return math.NaN(), math.NaN()

@@ -9,17 +9,17 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Comparison is how soon the runs of one group pass the best of a base group of the same network and data set.
+// Comparison says how soon the runs of a group pass the best M-Recall of a base group of the same network and data set.
 type Comparison struct {
 	Base, Target *Group
-	Pairs        []Efficiency // by seed; of all pairs of runs where no seed is in both groups
+	Pairs        []Efficiency // pairs of runs with the same seed; all pairs if the groups share no seed
 	BySeed       bool
 	OrEqual      bool
 }
 
 // Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and
-// the usual semantic vectors with others. In a network without both kinds the first group is the base of the others,
-// and a base that was chosen is the base of all others of its network.
+// LSEH with the usual semantic vectors with LSEH with others. In a network that lacks one of these kinds, the first
+// group is the base of the others. A base that was chosen is the base of all others of its network.
 func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 	var out []*Comparison
 	for _, groups := range d.networks() {
@@ -71,8 +71,8 @@ func compareGroups(base, target *Group, orEqual bool) *Comparison {
 	return c
 }
 
-// sides returns the runs of both groups that are compared by what they have: the runs of the seeds that are in both,
-// which make pairs, and where no seed is in both all of them.
+// sides returns the runs of both groups that can be compared: the runs for which has is true, of the seeds that are in
+// both groups (bySeed), or of all seeds if the groups share none.
 func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed bool) {
 	with := func(runs, others []*Run, bySeed bool) []*Run {
 		return slices.DeleteFunc(slices.Clone(runs), func(r *Run) bool {
@@ -88,8 +88,8 @@ func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed boo
 	return with(b, t, false), with(t, b, false), false
 }
 
-// differences returns the differences of the pairs in epochs, and in percent: none where a pair did not get there,
-// since the mean of those that did would favour the loss.
+// differences returns the differences of the pairs in epochs and in percent. It returns none if a pair did not reach
+// the best of the base, because the mean of the other pairs would favour the loss.
 func (c *Comparison) differences() (epochs, percent []float64) {
 	for _, e := range c.Pairs {
 		if !e.Reached {
@@ -101,10 +101,10 @@ func (c *Comparison) differences() (epochs, percent []float64) {
 	return epochs, percent
 }
 
-// intervalColumn of the table of efficiency is there with several seeds.
+// intervalColumn is the column of intervals in the table of efficiency. It is dropped if it has none.
 const intervalColumn = 8
 
-// interval shows between which values the mean difference in epochs lies, where seeds tell.
+// interval shows the interval of the mean difference in epochs over the seeds.
 func (c *Comparison) interval(epochs []float64) Cell {
 	if !c.BySeed {
 		return textCell("-")
@@ -116,10 +116,9 @@ func (c *Comparison) interval(epochs []float64) Cell {
 	return rangeCell(t.Interval, 1)
 }
 
-// EfficiencyTable is the paper's table of training efficiency of a data set: when each loss reached, or passed, the
-// best M-Recall of its base, the difference, and its average over the networks where there are several, all of which
-// got there.
-func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
+// efficiencyTable is the paper's table of training efficiency of a data set: when each loss reached or passed the best
+// M-Recall of its base, the difference, and its average over networks if several networks all reached it.
+func (d *DataSet) efficiencyTable(comparisons []*Comparison) *Table {
 	how, sign := "exceeds", ">"
 	if len(comparisons) > 0 && comparisons[0].OrEqual {
 		how, sign = "reaches", "≥"
@@ -131,7 +130,7 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		Notes: []string{"The epoch at which the loss first " + how + " the best validation M-Recall of its base, " +
 			"less the epoch at which the base reached it; negative is faster."}}
 	type mean struct{ epochs, percent []float64 }
-	averages, order, some := map[string]*mean{}, []string(nil), false
+	averages, order, some := map[[2]string]*mean{}, [][2]string(nil), false // by the losses of base and target
 	for i, c := range comparisons {
 		var best, at, target []float64
 		missing := 0
@@ -161,7 +160,7 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		t.row(i > 0 && comparisons[i-1].Base.Network != c.Base.Network, c.Base.Network, c.Base.Loss, c.Target.Loss,
 			statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1),
 			c.interval(epochs), runs)
-		key := c.Base.Loss + "\x00" + c.Target.Loss
+		key := [2]string{c.Base.Loss, c.Target.Loss}
 		if averages[key] == nil {
 			averages[key], order = &mean{}, append(order, key)
 		}
@@ -170,11 +169,10 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 	}
 	for i, key := range order {
 		m := averages[key]
-		if len(m.epochs) < 2 || math.IsNaN(meanOf(m.epochs)) { // a network did not get there
+		if len(m.epochs) < 2 || math.IsNaN(meanOf(m.epochs)) { // a network did not reach it
 			continue
 		}
-		base, target, _ := strings.Cut(key, "\x00")
-		t.row(i == 0, "average", base, target, "", "", "", signedCell([]float64{meanOf(m.epochs)}, 1),
+		t.row(i == 0, "average", key[0], key[1], "", "", "", signedCell([]float64{meanOf(m.epochs)}, 1),
 			signedCell([]float64{meanOf(m.percent)}, 1), "", fmt.Sprintf("%d networks", len(m.epochs)))
 		t.Rows[len(t.Rows)-1].Bold = true
 	}
@@ -195,8 +193,8 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			"optim.lr.")
 	}
 	if some {
-		t.Notes = append(t.Notes, "Where a pair did not get there, the row has no difference, and the networks no "+
-			"average.")
+		t.Notes = append(t.Notes, "If a pair did not reach the best of its base, the row has no difference, and the "+
+			"networks have no average.")
 	}
 	return t
 }

@@ -76,8 +76,13 @@ func TestFinishedWhereTheLoopEnds(t *testing.T) {
 					t.Errorf("after validation %d of %d: finished %v", i+1, len(finished), f)
 				}
 			}
-			if p, ok := l.position(&o); !ok || p.BestStep != loop.Position.BestStep || p.Stale != loop.Position.Stale {
+			p, ok := l.position(&o)
+			if !ok || p.BestStep != loop.Position.BestStep || p.Stale != loop.Position.Stale {
 				t.Errorf("position %+v, of the loop %+v", p, loop.Position)
+			}
+			l.Steps = append(l.Steps, records.StepRecord{Step: p.Step + 1})
+			if l.Finished(&o) {
+				t.Error("a step without a validation after it is the end")
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/csvfile"
 )
 
-// Markdown returns the table as GitHub's Markdown: a heading, the table, the notes.
+// Markdown returns the table in GitHub's Markdown: a heading, the table, the notes.
 func (t *Table) Markdown() string {
 	escape := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`)
 	var b strings.Builder
@@ -47,7 +47,7 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// latexEscape replaces what LaTeX would read as a command.
+// latexEscape escapes the special characters of LaTeX.
 var latexEscape = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
 	"{", `\{`, "}", `\}`,
 	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, ">", `$>$`, "<", `$<$`, "≥", `$\geq$`,
@@ -109,7 +109,7 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// CSV returns the rows for programs: numbers with all their digits, its own column for deviations if there are any.
+// CSV returns the rows for programs: numbers with all digits, and standard deviations in columns of their own.
 func (t *Table) CSV() string {
 	spread := make([]bool, len(t.Heads))
 	for _, r := range t.Rows {
@@ -150,7 +150,7 @@ func (t *Table) CSV() string {
 	return b.String()
 }
 
-// must is for writers into memory, which have no errors.
+// must panics at an error of a writer into memory, which cannot fail.
 func must(err error) {
 	if err != nil {
 		panic("report: " + err.Error())

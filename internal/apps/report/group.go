@@ -13,18 +13,18 @@ import (
 	"vsetrain/models"
 )
 
-// Group is the runs of one setting, which differ in their seeds and in what changes no result.
+// Group holds the runs of one setting, which differ in their seeds and in settings that do not change results.
 type Group struct {
 	Network string // as the paper writes it
 	Loss    string // LMH1, LMH2, LSEH ...
-	Runs    []*Run // by seed, one of each
-	Repeats []*Run // of seeds that Runs have; they are in no table and no figure
+	Runs    []*Run // one for each seed, sorted by seed
+	Repeats []*Run // other runs of these seeds; tables and figures leave them out
 	key     string
 }
 
-// add takes a run. One run of a seed counts, since the same seed trained again, resumed or copied says nothing of other
-// seeds: a run that came to its end before one that did not, then the one trained furthest, the one validated last, and
-// the one named first.
+// add adds a run. Only one run of each seed counts, because the same seed trained again, resumed or copied says nothing
+// about other seeds. A finished run counts before an unfinished one, then the longest run, the run validated last, and
+// the run named first.
 func (g *Group) add(r *Run) {
 	at := slices.IndexFunc(g.Runs, func(o *Run) bool { return o.Config.Seed == r.Config.Seed })
 	if at < 0 {
@@ -45,15 +45,15 @@ func (g *Group) add(r *Run) {
 	g.Repeats = append(g.Repeats, r)
 }
 
-// DataSet is the runs on one data set. Runs of different data sets are never compared.
+// DataSet holds the runs on one data set. Runs on different data sets are never compared.
 type DataSet struct {
-	Name   string // last element of the folder; the folder where two data sets share it
+	Name   string // last element of the folder; the whole path if two data sets share it
 	Dir    string
 	Groups []*Group // by network, then by loss
-	Base   *Group   // that the others of its network are compared with, nil for the paper's comparisons
+	Base   *Group   // the base of the others of its network; nil for the paper's comparisons
 }
 
-// SetBase makes the setting of a run, given by its name or its directory, the base of its data set.
+// SetBase makes the setting of a run, given by its name or directory, the base of its data set.
 func SetBase(sets []*DataSet, run string) error {
 	var in []*Group
 	var names []string
@@ -76,13 +76,13 @@ func SetBase(sets []*DataSet, run string) error {
 	return nil
 }
 
-// NetworkName is the name of a network in tables.
+// NetworkName returns the name of a network in tables.
 func NetworkName(m *models.Options) string {
 	t := m.Traits()
 	return t.Name()
 }
 
-// LossName is the name of the loss of a run in tables.
+// LossName returns the name of the loss of a run in tables.
 func (r *Run) LossName() string {
 	if r.Label != "" {
 		return r.Label
@@ -94,7 +94,7 @@ func (r *Run) LossName() string {
 	return r.Config.Loss.Title() + unacted
 }
 
-// ShortLossName is LossName where no other kind of semantic vectors is there: the usual one goes without saying.
+// ShortLossName is LossName without the usual kind of semantic vectors, for tables with only that kind.
 func (r *Run) ShortLossName() string {
 	name, kinds := r.LossName(), r.Config.Loss.MarginTitles()
 	if r.Label == "" && len(kinds) > 0 && strings.HasPrefix(name, kinds[0]) {
@@ -103,16 +103,16 @@ func (r *Run) ShortLossName() string {
 	return name
 }
 
-// immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
+// immaterial are the keys, or beginnings of keys, in which the runs of a group may differ.
 var immaterial = []string{"version", "seed", "data.dir", "run.", "track.", "device.", "train.log_step",
 	"train.early_stop", "train.keep", "train.collapse_steps", "train.on_collapse", "train.val_precision"}
 
-// setting returns the keys of a run that make its group.
+// setting returns the keys of a run that determine its group.
 func setting(c *config.Config) []config.Value {
 	return slices.DeleteFunc(config.Values(c), func(v config.Value) bool { return matches(immaterial, v.Key) })
 }
 
-// Collect puts runs together by data set, in the order in which these are first named, network and loss.
+// Collect groups runs by data set, in the order in which the data sets first appear, and by network and loss.
 func Collect(runs []*Run) []*DataSet {
 	var sets []*DataSet
 	for _, r := range runs {
@@ -147,7 +147,7 @@ func (d *DataSet) add(r *Run) {
 	d.Groups = append(d.Groups, &Group{Network: network, Loss: name, Runs: []*Run{r}, key: key})
 }
 
-// Repeated names the runs that are left out, with those that count in their place.
+// Repeated names the runs that are left out, with the runs that count instead.
 func (d *DataSet) Repeated() (lines []string) {
 	for _, g := range d.Groups {
 		for _, r := range g.Repeats {
@@ -163,7 +163,7 @@ func (d *DataSet) Repeated() (lines []string) {
 	return lines
 }
 
-// arrange orders the groups, and tells groups of one name apart by what they differ in.
+// arrange sorts the groups, and distinguishes groups with the same name by what they differ in.
 func (d *DataSet) arrange() {
 	rank := func(names []string, name string) int {
 		kind, _, _ := strings.Cut(name, " ") // LMH of "LMH α=0.05"
@@ -177,7 +177,7 @@ func (d *DataSet) arrange() {
 		return cmp.Or(cmp.Compare(a.traits().Order, b.traits().Order), cmp.Compare(a.Network, b.Network),
 			rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
 	})
-	several := false // kinds of semantic vectors are named only where there are several
+	several := false // kinds of semantic vectors are named only if there are several
 	for _, g := range d.Groups {
 		several = several || g.kind() > 0
 		slices.SortStableFunc(g.Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
@@ -190,7 +190,7 @@ func (d *DataSet) arrange() {
 	tell(d.Groups)
 }
 
-// tell appends to equal names the values that differ.
+// tell appends the values that differ to equal names.
 func tell(groups []*Group) {
 	names := map[*Group]string{}
 	for _, g := range groups {
@@ -221,14 +221,14 @@ func tell(groups []*Group) {
 	}
 }
 
-// kind is which semantic vectors the margins of the loss of a group come from: 0 are the usual ones, -1 is a loss
-// without such margins.
+// kind returns the kind of semantic vectors that give the margins of a group's loss: 0 for the usual kind, -1 for a
+// loss without such margins.
 func (g *Group) kind() int {
 	o := &g.Runs[0].Config.Loss
 	return slices.Index(o.MarginTitles(), o.Title())
 }
 
-// traits are the traits of the network of a group.
+// traits returns the traits of the network of a group.
 func (g *Group) traits() models.Traits { return g.Runs[0].Config.Model.Traits() }
 
 // networks returns the groups of each network, in order.
@@ -236,7 +236,7 @@ func (d *DataSet) networks() [][]*Group {
 	return chunk(d.Groups, func(a, b *Group) bool { return a.Network == b.Network })
 }
 
-// chunk cuts a slice where neighbours are not alike.
+// chunk cuts a slice between neighbours that are not alike.
 func chunk[T any](s []T, alike func(a, b T) bool) [][]T {
 	var out [][]T
 	for i := range s {

@@ -12,15 +12,14 @@ import (
 	"vsetrain/train"
 )
 
-// Log is what the lines of a metrics.jsonl tell of a run. Slices grow at their ends only, so that a copy stays valid
-// while lines are added.
+// Log holds the lines of a metrics.jsonl. Slices only grow at their ends, so a copy stays valid while lines are added.
 type Log struct {
 	Validations []records.ValidationRecord // in the order of their steps
 	Steps       []records.StepRecord
 }
 
-// Add takes a line, which may end in white space. It is an error where it is neither a step nor a validation, or its
-// values cannot be.
+// Add adds a line, which may end in white space. It returns an error if the line is neither a step nor a validation, or
+// its values are impossible.
 func (l *Log) Add(line []byte) error {
 	line = bytes.TrimSpace(line)
 	var kind struct {
@@ -55,14 +54,13 @@ func (l *Log) Add(line []byte) error {
 	return nil
 }
 
-// Epochs is how far the run has been logged.
-func (l *Log) Epochs() float64 {
-	last := 0.0
+// Epochs returns the last epoch position in the log.
+func (l *Log) Epochs() (last float64) {
 	for _, s := range l.Steps {
-		last = math.Max(last, s.Epoch)
+		last = max(last, s.Epoch)
 	}
 	for _, v := range l.Validations {
-		last = math.Max(last, v.Epoch)
+		last = max(last, v.Epoch)
 	}
 	return last
 }
@@ -77,13 +75,13 @@ func (l *Log) Best() (best records.ValidationRecord, ok bool) {
 	return best, ok
 }
 
-// Finished reports whether the run came to its end (train.Options.Finished), with a validation after its last step.
+// Finished reports whether the run is finished (train.Options.Finished), with a validation after its last step.
 func (l *Log) Finished(o *train.Options) bool {
 	p, ok := l.position(o)
 	return ok && o.Finished(&p)
 }
 
-// position is where the training loop stands after the last validation; ok is false where steps came later.
+// position returns the position of the training loop after the last validation; ok is false if later steps were logged.
 func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
 	for _, v := range l.Validations {
 		const rounding = 1e-9 // of an epoch position, a quotient of steps
@@ -98,8 +96,8 @@ func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
 	return p, len(l.Validations) > 0 && (n == 0 || l.Steps[n-1].Step <= p.Step)
 }
 
-// Collapsed reports whether the best weights of a run are the result of a collapse: in most of the steps that were
-// logged in the last train.collapse_steps before the best validation, all scores were alike.
+// Collapsed reports whether the best weights of a run come from a collapse: among the train.collapse_steps steps before
+// the best validation, in most of the logged ones all scores were alike.
 func (l *Log) Collapsed(c *config.Config) bool {
 	best, ok := l.Best()
 	alike, others := 0, 0
@@ -117,8 +115,8 @@ func (l *Log) Collapsed(c *config.Config) bool {
 	return alike > others
 }
 
-// scoresAlike reports whether all scores were alike in a step. In runs before steps told so themselves, the loss of LMH
-// does: it is the loss of equal scores.
+// scoresAlike reports whether all scores were alike in a step. If the log does not say so, LMH shows it: its loss is
+// then the loss of equal scores.
 func scoresAlike(s *records.StepRecord, c *config.Config) bool {
 	if s.Collapsed != nil {
 		return *s.Collapsed > 0

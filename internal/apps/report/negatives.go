@@ -16,8 +16,8 @@ type counts struct {
 	of               func(s *records.StepRecord) (float64, bool)
 }
 
-// activeOf is the count of the violated anchors of a step. Runs of before it was logged logged it in the place of the
-// other, and one more where an anchor without a violation was in the batch.
+// activeOf returns the count over the violated anchors of a step. Old logs do not have it (nil); they have it in place
+// of the count over all anchors, one too high if the batch had an anchor without a violation.
 func activeOf(active *int, all int) (float64, bool) {
 	if active != nil {
 		return float64(*active), true
@@ -25,7 +25,7 @@ func activeOf(active *int, all int) (float64, bool) {
 	return float64(all), all > 0
 }
 
-// kinds are the counts that are drawn. Old runs have the active ones only, a little too high.
+// kinds are the counts that are drawn. Old logs only have the counts over violated anchors, at most one too high.
 var kinds = []counts{
 	{"captions", "#DesEmbs", "different captions among the hard negatives of all images",
 		func(s *records.StepRecord) (float64, bool) { return float64(s.HardCaptions), s.ActiveCaptions != nil }},
@@ -46,7 +46,7 @@ var kinds = []counts{
 	}},
 }
 
-// movingAverage returns the mean of the last n values, or of as many as there are, at each place.
+// movingAverage returns, at each position, the mean of the last n values, or of all values so far.
 func movingAverage(values []float64, n int) []float64 {
 	out, sum := make([]float64, len(values)), 0.0
 	for i, v := range values {
@@ -59,7 +59,7 @@ func movingAverage(values []float64, n int) []float64 {
 	return out
 }
 
-// averageOver is the number of logged batches in a moving average: the batches of half an epoch, and at least five.
+// averageOver returns the number of logged batches in a moving average: half an epoch, but at least five.
 func averageOver(x []float64) int {
 	if len(x) < 2 || x[len(x)-1] <= x[0] {
 		return 5
@@ -68,9 +68,9 @@ func averageOver(x []float64) int {
 	return max(5, int(math.Round(perEpoch/2)))
 }
 
-// NegativeFigures draws, for each network of a data set, the unique hard negatives of a batch over epochs, as moving
-// averages, and tabulates their peaks.
-func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
+// negativeFigures draws, for each network of a data set, moving averages of the unique hard negatives of a batch over
+// epochs, and tabulates their peaks.
+func (d *DataSet) negativeFigures() (figures []*chart.Figure, peaks *Table) {
 	peaks = &Table{Name: "negatives", Title: "Unique hard negatives of a batch on " + d.Name +
 		", highest moving average",
 		Heads: heads("network", "loss", "run", ">batch", "count", ">peak", ">at epoch")}
@@ -119,7 +119,7 @@ func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
 	return figures, peaks
 }
 
-// peak is the place of the largest value, leaving out the first averages of a run, which are of few batches.
+// peak returns the index of the largest value, without the first averages of a run, which are over few batches.
 func peak(values []float64) int {
 	at := min(4, len(values)-1)
 	for i := at; i < len(values); i++ {

@@ -24,8 +24,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"src":     func(uri string) template.URL { return template.URL(uri) }, // made by dataURI
 }).Parse(pageText))
 
-// HTML writes the report as one page that needs nothing else: figures are SVG inside it, pictures data URIs, there is
-// no script.
+// HTML writes the report as one self-contained page: figures are inline SVG, pictures are data URIs, and there are no
+// scripts.
 func (r *Report) HTML(w io.Writer, now time.Time) error {
 	return page.Execute(w, struct {
 		*Report
@@ -33,7 +33,7 @@ func (r *Report) HTML(w io.Writer, now time.Time) error {
 	}{r, now.Format("2006-01-02 15:04")})
 }
 
-// Text writes the tables that a terminal has room for. bold marks headings, nil does not.
+// Text writes the tables that fit in a terminal. bold marks headings; it may be nil.
 func (r *Report) Text(w io.Writer, bold func(string) string) error {
 	for _, s := range r.Sections {
 		for _, i := range s.Items {
@@ -78,13 +78,14 @@ func (r *Report) join(render func(*Table) string) string {
 	return strings.Join(parts, "\n")
 }
 
-// CSV returns all tables one after the other, each below its title.
+// CSV returns all tables in CSV, each below its title.
 func (r *Report) CSV() string {
 	return r.join(func(t *Table) string { return "# " + t.Title + "\n" + t.CSV() })
 }
 
 // Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
-// .pdf for each figure, .png for each heat map, and their manifest. It returns how many files it wrote beside that.
+// .pdf for each figure, .png for each heat map, and their manifest. It returns the number of files without the
+// manifest.
 func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 	f, err := integrity.NewFolder(dir)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/compute/par"
 )
 
-// recallMeasure is a measure that systems are compared by, as eval.Compare names it and for people.
+// recallMeasure is a measure by which systems are compared, with its name in eval.Compare and its name for people.
 type recallMeasure struct {
 	key, name string
 	of        func(eval.Metrics) float64
@@ -25,13 +25,13 @@ var recallMeasures = []recallMeasure{
 	{"t2i_r10", "text to image R@10", func(m eval.Metrics) float64 { return m.T2I.R10 }},
 }
 
-// pairedMeasures are the measures of the tables of differences; eval --compare has them all.
+// pairedMeasures are the measures in tables of differences; 'vsetrain eval --compare' prints all of them.
 var pairedMeasures = recallMeasures[:3]
 
-// PairedTable compares every loss with its base query by query on the test split: the difference of the recalls, each
-// the mean over the runs that a comparison is of, with the interval and the p-value of eval.Compare. It is nil if no
-// pair of groups was measured.
-func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
+// pairedTable compares every loss with its base query by query on the test split: the mean recalls over the compared
+// runs, and their difference with the interval and p-value of eval.Compare. It is nil if no pair of groups was
+// measured.
+func (d *DataSet) pairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
 	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol +
 		", weights of the best validation",
 		Heads: heads("network", "base", "loss", "measure", ">base|recall", ">loss|recall", ">Difference|points",
@@ -92,8 +92,8 @@ func pairedNote(images int) string {
 		images, o.Resamples, o.Seed)
 }
 
-// RunDifferences compares runs with a base, query by query, by the first protocol that all of them were measured by. It
-// is nil where the base or all others were not measured.
+// RunDifferences compares runs with a base, query by query, under the first protocol of the base. Runs without measures
+// of the same queries are left out. It is nil if no run can be compared.
 func RunDifferences(base *Run, others []*Run) (*Table, error) {
 	if len(base.Hits) == 0 {
 		return nil, nil
@@ -105,9 +105,7 @@ func RunDifferences(base *Run, others []*Run) (*Table, error) {
 		", weights of the best validation",
 		Heads: heads("run", "measure", ">base", ">run", ">Difference|points", ">Difference|95 %", ">Difference|p")}
 	for _, r := range others {
-		i := slices.IndexFunc(r.Hits, func(h eval.Hits) bool {
-			return h.SameQueries(&b)
-		})
+		i := slices.IndexFunc(r.Hits, func(h eval.Hits) bool { return h.SameQueries(&b) })
 		if i < 0 {
 			continue
 		}
@@ -123,7 +121,7 @@ func RunDifferences(base *Run, others []*Run) (*Table, error) {
 	return t, nil
 }
 
-// hits returns which queries runs answer, by a protocol.
+// hits returns the hits of runs under a protocol.
 func hits(runs []*Run, protocol string) (hits []eval.Hits) {
 	for _, r := range runs {
 		for _, h := range r.Hits {
@@ -135,7 +133,7 @@ func hits(runs []*Run, protocol string) (hits []eval.Hits) {
 	return hits
 }
 
-// JudgedTables have a row for each network and loss, for each set of judgements that the runs were measured by.
+// JudgedTables returns a table for each set of judgements, with a row for each network and loss.
 func (d *DataSet) JudgedTables() (tables []*Table) {
 	var names []string
 	for _, r := range d.Runs() {

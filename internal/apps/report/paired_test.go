@@ -48,8 +48,8 @@ func TestPairedTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	runs := []*Run{measuredRun(rng, "LMH1", 7, 0.5), measuredRun(rng, "LMH1", 8, 0.5), measuredRun(rng, "LSEH", 7, 0.6),
 		measuredRun(rng, "LSEH", 8, 0.6), measuredRun(rng, "LSEH", 9, 0.9)}
-	d := Collect(runs)[0]
-	table, err := d.PairedTable("pairs", "whole", d.Comparisons(false))
+	d := setOf(runs...)
+	table, err := d.pairedTable("pairs", "whole", d.Comparisons(false))
 	if err != nil || len(table.Rows) != 3 {
 		t.Fatalf("%+v, %v", table, err)
 	}
@@ -60,29 +60,17 @@ func TestPairedTable(t *testing.T) {
 		!strings.HasPrefix(row[6].Text, "+") || row[8].Value > 0.001 {
 		t.Errorf("%s", table.Text(nil))
 	}
-	for _, want := range []string{"protocol whole", "test split", "200 images", "10000 resamples, seed 1",
-		"not other seeds", "at most 10 queries"} {
-		if text := table.Text(nil); !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	wants(t, table.Text(nil), "protocol whole", "test split", "200 images", "10000 resamples, seed 1",
+		"not other seeds", "at most 10 queries")
 	judged := d.JudgedTables()
 	if len(judged) != 1 {
 		t.Fatalf("%d tables of judgements", len(judged))
 	}
-	text := strings.Join(strings.Fields(judged[0].Text(nil)), " ")
-	for _, want := range []string{"Judgements eccv on a", "VSE++ LMH1 27.5 ± 0.7", "9 images with 30 right captions, " +
-		"40 captions with 80 right images", "2 of those are not in the split"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, judged[0].Text(nil))
-		}
-	}
+	wants(t, squeezed(judged[0]), "Judgements eccv on a", "VSE++ LMH1 27.5 ± 0.7", "9 images with 30 right captions, "+
+		"40 captions with 80 right images", "2 of those are not in the split")
 	runs[3].Hits[0] = eval.Hits{Protocol: "whole", PerImage: 5, Counts: make([]byte, 6)}
-	if _, err := d.PairedTable("pairs", "whole", d.Comparisons(false)); err == nil ||
-		!strings.Contains(err.Error(), "200 images of 5 captions") ||
-		!strings.Contains(err.Error(), "VSE++ LMH1 and LSEH on a") {
-		t.Errorf("runs of different splits: %v", err)
-	}
+	try.Refuses(d.pairedTable("pairs", "whole", d.Comparisons(false)))(t, "200 images of 5 captions",
+		"VSE++ LMH1 and LSEH on a")
 }
 
 // A measurement is used again for its own judgements only, and one without hits, of an earlier version, not at all.

@@ -16,7 +16,7 @@ import (
 	"vsetrain/internal/run/analysis"
 )
 
-// Pictures finds the pictures of image ids in a folder and remembers which are missing. A nil one has none.
+// Pictures finds the pictures of image ids in a folder and records which are missing. A nil *Pictures has no pictures.
 type Pictures struct {
 	dir     string
 	gallery *pictures.Gallery
@@ -30,7 +30,7 @@ func OpenPictures(dir string) (*Pictures, error) {
 	return &Pictures{dir: dir, gallery: g, missing: map[string]bool{}}, err
 }
 
-// open decodes the picture of an id; it is nil where there is none.
+// open decodes the picture of an id; it is nil if there is none.
 func (p *Pictures) open(id string) (*pictures.RGB, error) {
 	if p == nil {
 		return nil, nil
@@ -44,8 +44,8 @@ func (p *Pictures) open(id string) (*pictures.RGB, error) {
 	return pictures.Open(context.Background(), path)
 }
 
-// Missing says which pictures were not found: an error where none of several was there at all, else a warning for
-// people, "" where all were there.
+// Missing reports the pictures that were not found: an error if none was found, otherwise a warning; "" if all were
+// found.
 func (p *Pictures) Missing() (warning string, err error) {
 	if p == nil || len(p.missing) == 0 {
 		return "", nil
@@ -59,7 +59,7 @@ func (p *Pictures) Missing() (warning string, err error) {
 		nil
 }
 
-// card shows the picture of an id with no side above side pixels, or the id where there is none.
+// card shows the picture of an id, at most side pixels wide and high, or the id if there is no picture.
 func (p *Pictures) card(id string, side int, lines ...string) (c Card, picture *pictures.RGB, err error) {
 	c = Card{ID: id, Lines: lines}
 	if picture, err = p.open(id); picture == nil {
@@ -72,14 +72,14 @@ func (p *Pictures) card(id string, side int, lines ...string) (c Card, picture *
 	return c, picture, err
 }
 
-// drawn is a card of an image that is also a separate file.
+// drawn returns a card for an image that is also written to a file.
 func drawn(id, file string, img image.Image, lines ...string) (Card, error) {
 	var b bytes.Buffer
 	err := png.Encode(&b, img)
 	return Card{ID: id, Data: dataURI("image/png", b.Bytes()), PNG: b.Bytes(), File: file, Lines: lines}, err
 }
 
-// fit is the largest size of the shape w x h with no side above most.
+// fit returns the largest size with the aspect ratio of w x h and no side above most.
 func fit(w, h, most int) (int, int) {
 	w, h = max(1, w), max(1, h)
 	if w >= h {
@@ -102,7 +102,7 @@ func scale(p *pictures.RGB, w, h int) *image.RGBA {
 // heatSide is the longer side of a heat map in pixels.
 const heatSide = 288
 
-// heat draws the attention over a picture; without one (nil) the map by itself, in the shape of the image.
+// heat draws the attention over a picture, or without a picture (nil) only the map, in the shape of the image.
 func heat(a *analysis.Attention, picture *pictures.RGB) image.Image {
 	w, h := fit(int(a.Width), int(a.Height), heatSide)
 	out, share := image.NewRGBA(image.Rect(0, 0, w, h)), 1.0
@@ -118,6 +118,6 @@ func heat(a *analysis.Attention, picture *pictures.RGB) image.Image {
 	return out
 }
 
-// heatStops run from black over violet and orange to light yellow, evenly brighter.
+// heatStops go from black over violet and orange to light yellow, with evenly increasing lightness.
 var heatStops = []color.RGBA{{0, 0, 4, 255}, {87, 16, 110, 255}, {188, 55, 84, 255}, {249, 142, 9, 255},
 	{252, 255, 164, 255}}

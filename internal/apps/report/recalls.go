@@ -8,17 +8,17 @@ import (
 	"vsetrain/eval"
 )
 
-// Measure returns the recalls of a run that a table shows; ok is false if it has none.
-type Measure func(*Run) (m eval.Metrics, ok bool)
+// recallsOf returns the recalls of a run that a table shows; ok is false if the run has none.
+type recallsOf func(*Run) (m eval.Metrics, ok bool)
 
-// validationRecalls measures the best validation of a run.
+// validationRecalls returns the recalls of the best validation of a run.
 func validationRecalls(r *Run) (eval.Metrics, bool) {
 	v, ok := r.Best()
 	return eval.Metrics{I2T: v.I2T, T2I: v.T2I, RSum: v.RSum, MRecall: v.MRecall}, ok
 }
 
-// testRecalls measures the test split by a protocol.
-func testRecalls(protocol string) Measure {
+// testRecalls returns the recalls on the test split under a protocol.
+func testRecalls(protocol string) recallsOf {
 	return func(r *Run) (eval.Metrics, bool) {
 		for _, m := range r.Test {
 			if m.Protocol == protocol {
@@ -36,7 +36,7 @@ var directions = []struct {
 }{{"Image to text", func(m eval.Metrics) eval.Recalls { return m.I2T }},
 	{"Text to image", func(m eval.Metrics) eval.Recalls { return m.T2I }}}
 
-// directionHeads are headings of numbers below each direction.
+// directionHeads returns headings of columns of numbers below each direction.
 func directionHeads(names ...string) (out []Head) {
 	for _, d := range directions {
 		for _, n := range names {
@@ -46,13 +46,13 @@ func directionHeads(names ...string) (out []Head) {
 	return out
 }
 
-// measured is a group with what its runs have.
+// measured is a group with the recalls of its runs.
 type measured struct {
 	*Group
 	metrics []eval.Metrics
 }
 
-func measureAll(groups []*Group, of Measure) (out []measured) {
+func measureAll(groups []*Group, of recallsOf) (out []measured) {
 	for _, g := range groups {
 		m := measured{Group: g}
 		for _, r := range g.Runs {
@@ -67,7 +67,7 @@ func measureAll(groups []*Group, of Measure) (out []measured) {
 	return out
 }
 
-// recalls returns R@1, R@5 and R@10 of one direction, each over the runs of the group.
+// recalls returns R@1, R@5 and R@10 of one direction, each with a value for every run of the group.
 func (g *measured) recalls(of func(eval.Metrics) eval.Recalls) [][]float64 {
 	r := make([][]float64, 3)
 	for _, m := range g.metrics {
@@ -86,13 +86,14 @@ func (g *measured) mRecalls() (m []float64) {
 	return m
 }
 
-// meanRecalls returns the three recalls of one direction, each the mean over the runs.
+// meanRecalls returns the means over the runs of the three recalls of one direction.
 func (g *measured) meanRecalls(of func(eval.Metrics) eval.Recalls) []float64 {
 	r := g.recalls(of)
 	return []float64{meanOf(r[0]), meanOf(r[1]), meanOf(r[2])}
 }
 
-// meanCell shows the mean of the three recalls of one direction: over the seeds, or with the spread of the paper.
+// meanCell shows the mean of the three recalls of one direction, with its deviation over the seeds or with the paper's
+// spread.
 func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell {
 	if paper {
 		mean, spread := eval.MeanSpread(g.meanRecalls(of)...)
@@ -105,10 +106,10 @@ func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell
 	return statCell(means, 1)
 }
 
-// recallTable has a row for each network and loss, and both directions. Numbers are means over the seeds with their
-// sample standard deviation. In the paper's form the columns Mean show how far R@1, R@5 and R@10 lie from each other
-// instead (eval.MeanSpread).
-func recallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
+// recallTable has a row for each network and loss, with both directions. Numbers are means over the seeds with the
+// sample standard deviation. In the paper's form, the columns Mean show how far R@1, R@5 and R@10 differ from each
+// other instead (eval.MeanSpread).
+func recallTable(name, title string, groups []*Group, of recallsOf, paper bool) *Table {
 	t := &Table{Name: name, Title: title, Heads: slices.Concat(heads("network", "loss"),
 		directionHeads("R@1", "R@5", "R@10", "Mean"), heads(">M-Recall", ">seeds"))}
 	seeds := 1
@@ -138,9 +139,9 @@ func recallTable(name, title string, groups []*Group, of Measure, paper bool) *T
 }
 
 // summaryTable is the paper's summary over networks: for each loss the mean of all recalls of a direction, in the
-// paper's form with their spread, of the networks that have every one of the losses. GSMN, which the paper treats by
-// itself, is left out. It is nil with fewer than two networks or losses.
-func summaryTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
+// paper's form with their spread, over the networks that were trained with all of the losses. It leaves out GSMN, which
+// the paper treats separately. It is nil with fewer than two networks or losses.
+func summaryTable(name, title string, groups []*Group, of recallsOf, paper bool) *Table {
 	all := measureAll(slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return g.traits().Apart }), of)
 	var losses, networks []string
 	at := map[[2]string]*measured{}
@@ -151,7 +152,7 @@ func summaryTable(name, title string, groups []*Group, of Measure, paper bool) *
 			losses = append(losses, g.Loss)
 		}
 	}
-	// the losses that more than one network has
+	// the losses that more than one network was trained with
 	losses = slices.DeleteFunc(losses, func(l string) bool {
 		n := 0
 		for _, g := range all {
@@ -213,26 +214,17 @@ func kindsOf(groups []*Group) int {
 	return len(seen)
 }
 
-// apartTable is the table of a network that the paper treats by itself, nil without one.
-func (d *DataSet) apartTable(prefix, what string, groups []*Group, of Measure, paper bool) *Table {
-	if len(groups) == 0 {
-		return nil
-	}
-	title := groups[0].traits().Title
-	return recallTable(prefix+"-"+groups[0].Runs[0].Config.Model.Network,
-		title+" with different losses on "+d.Name+", "+what, groups, of, paper)
-}
-
-// RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and the kinds of
-// semantic vectors against each other. what names the measure in titles ("test split, 1k").
-func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tables []*Table) {
+// recallTables returns the tables of a data set: all networks but GSMN with their summary, GSMN separately, and a
+// comparison of the kinds of semantic vectors. what says in titles what was measured ("test split, 1k").
+func (d *DataSet) recallTables(prefix, what string, of recallsOf, paper bool) (tables []*Table) {
 	var main, apart, semantics []*Group
+	var apartName, apartTitle string
 	var kinds []string // titles of losses
 	for _, groups := range d.networks() {
 		several := kindsOf(groups) > 1
 		for _, g := range groups {
-			if g.traits().Apart {
-				apart = append(apart, g)
+			if t := g.traits(); t.Apart {
+				apart, apartName, apartTitle = append(apart, g), g.Runs[0].Config.Model.Network, t.Title
 			} else {
 				main = append(main, g)
 			}
@@ -244,7 +236,7 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 	for _, t := range []*Table{
 		recallTable(prefix, "Recalls on "+d.Name+", "+what, main, of, paper),
 		summaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of, paper),
-		d.apartTable(prefix, what, apart, of, paper),
+		recallTable(prefix+"-"+apartName, apartTitle+" with different losses on "+d.Name+", "+what, apart, of, paper),
 		recallTable(prefix+"-semantics", strings.Join(kinds, " and ")+" on "+d.Name+", "+what, semantics, of, paper),
 	} {
 		if t != nil && len(t.Rows) > 0 {
@@ -254,10 +246,10 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 	return tables
 }
 
-// TestTables are the recall tables of the test split, for each protocol that runs were measured by.
+// TestTables returns the recall tables of the test split, for each protocol that runs were measured by.
 func (d *DataSet) TestTables() (tables []*Table) {
 	for _, p := range d.protocols() {
-		tables = append(tables, d.RecallTables("test-"+p, testTitle(p), testRecalls(p), false)...)
+		tables = append(tables, d.recallTables("test-"+p, testTitle(p), testRecalls(p), false)...)
 	}
 	return tables
 }

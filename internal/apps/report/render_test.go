@@ -118,7 +118,7 @@ func TestNegativeFigures(t *testing.T) {
 		old.Steps = append(old.Steps, records.StepRecord{Epoch: float64(i) / 4, HardCaptions: min(i, 10),
 			HardImages: 5})
 	}
-	figures, peaks := Collect([]*Run{old})[0].NegativeFigures()
+	figures, peaks := setOf(old).negativeFigures()
 	if len(figures) != 2 || !strings.Contains(figures[0].Title, "violated only") ||
 		!strings.Contains(figures[0].Caption, "older version") {
 		t.Fatalf("%+v", figures)
@@ -139,7 +139,7 @@ func TestFalseNegativeFigure(t *testing.T) {
 		r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(i) / 4, HardCaptions: 9, HardImages: 9,
 			HardFalse: &share, AllFalse: &share})
 	}
-	figures, _ := Collect([]*Run{r})[0].NegativeFigures()
+	figures, _ := setOf(r).negativeFigures()
 	f := figures[len(figures)-1]
 	if len(figures) != 3 || f.Title != "False hard negatives, %: VSE++ on a" ||
 		!strings.Contains(f.Caption, "at least 0.5") {
@@ -152,11 +152,11 @@ func TestFalseNegativeFigure(t *testing.T) {
 
 func TestFitLine(t *testing.T) {
 	f, ok := fitLine([]float64{1, 2, 3, 4}, []float64{141.4, 289.2, 437, 584.8}) // T(n) = 147.8 n - 6.4
-	if !ok || math.Abs(f.Slope-147.8) > 1e-9 || math.Abs(f.Intercept+6.4) > 1e-9 || math.Abs(f.R2-1) > 1e-12 {
+	if !ok || math.Abs(f.slope-147.8) > 1e-9 || math.Abs(f.intercept+6.4) > 1e-9 || math.Abs(f.r2-1) > 1e-12 {
 		t.Errorf("%+v", f)
 	}
 	f, _ = fitLine([]float64{1, 2, 3}, []float64{1, 3, 2})
-	if math.Abs(f.Slope-0.5) > 1e-12 || math.Abs(f.R2-0.25) > 1e-12 {
+	if math.Abs(f.slope-0.5) > 1e-12 || math.Abs(f.r2-0.25) > 1e-12 {
 		t.Errorf("%+v", f)
 	}
 	if _, ok := fitLine([]float64{2, 2}, []float64{1, 3}); ok {
@@ -235,12 +235,8 @@ func TestTiming(t *testing.T) {
 	}
 	figures, table := Timing(r)
 	text := table.Text(nil)
-	for _, want := range []string{"LMH                     9.000    2.000        1.000  1.0000               4.000   " +
-		"  1.000", "LUWM                   20.000    5.000", "first 100·n images"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	wants(t, text, "LMH                     9.000    2.000        1.000  1.0000               4.000   "+
+		"  1.000", "LUWM                   20.000    5.000", "first 100·n images")
 	if len(figures) != 2 || len(figures[0].Series) != 4 || figures[0].Series[1].Y[1] != 9 {
 		t.Errorf("%+v", figures)
 	}

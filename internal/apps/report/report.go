@@ -1,15 +1,13 @@
-// Package report turns finished and running runs into the tables, figures and pictures of the LSEH paper:
-// training efficiency, recalls, learning curves, unique and hardest negatives, attention maps, computation time.
+// Package report turns finished and running runs into the tables, figures and pictures of the LSEH paper: training
+// efficiency, recalls, learning curves, unique and hardest negatives, attention maps, computation time.
 //
-// Runs (run.go) are put together by data set, network and loss (group.go). Build makes a Report of them: sections of
-// tables (table.go), figures (figure.go) and pictures, which is written as text, Markdown, LaTeX, CSV, image files or
-// one page of HTML.
+// Runs (run.go) are grouped by data set, network and loss (group.go). Build makes a Report from them: sections of
+// tables (table.go), figures (package chart) and pictures (gallery.go). A Report can be written as text, Markdown,
+// LaTeX, CSV, image files or a page of HTML.
 package report
 
 import (
 	"fmt"
-	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,24 +17,24 @@ import (
 	"vsetrain/models"
 )
 
-// Options say what a report holds beside what the run directories tell.
+// Options control what a report contains besides the contents of the run directories.
 type Options struct {
-	// count the epochs to reach the best of the base instead of exceeding it
+	// count the epochs to reach the best of the base instead of the epochs to exceed it
 	OrEqual   bool
 	Paper     bool                             // show the paper's spread of the recalls, see recallTable
 	Hardest   map[*DataSet][]*analysis.Hardest // hard negatives of a caption
 	Attention map[*DataSet][]analysis.Attention
-	Words     map[*DataSet][]*analysis.WordAttention // of networks whose words attend to regions
+	Words     map[*DataSet][]*analysis.WordAttention // for networks whose words attend to regions
 	Timing    []*bench.SamplesReport
-	Pictures  *Pictures // nil shows ids in place of pictures
+	Pictures  *Pictures // nil shows ids instead of pictures
 
-	Primary     Primary // the measure across seeds; without one M-Recall, on the test split where that was measured
-	Equivalence float64 // margin in points of recall; 0 tests no equivalence
+	Primary     Primary // the measure across seeds; the default is M-Recall, on dev if test was not measured
+	Equivalence float64 // margin in points of recall; 0 for no equivalence tests
 	After       []int   // epochs after which M-Recalls on dev are compared across seeds
-	Pass        float64 // M-Recall on dev, to which epochs are compared across seeds; 0 none
+	Pass        float64 // M-Recall on dev; the epochs to pass it are compared across seeds; 0 for none
 }
 
-// Report is tables, figures and pictures in sections.
+// Report consists of tables, figures and pictures in sections.
 type Report struct {
 	Title    string
 	Sections []*Section
@@ -49,38 +47,16 @@ type Section struct {
 	Items      []Item
 }
 
-// Item is one of its fields.
+// Item is a table, a figure or a gallery; the other fields are nil.
 type Item struct {
 	Table   *Table
 	Figure  *chart.Figure
 	Gallery *Gallery
-	// Aside keeps the item out of terminals, and folded away in pages.
+	// Aside leaves the item out of terminals, and collapses it in pages.
 	Aside bool
 }
 
-// Gallery is pictures in rows.
-type Gallery struct {
-	Title, Note string
-	Rows        []GalleryRow
-}
-
-// GalleryRow is one line of pictures.
-type GalleryRow struct {
-	Label string
-	Cards []Card
-}
-
-// Card is a picture with lines of text below it.
-type Card struct {
-	ID    string
-	Data  string // URI of the picture, "" without
-	PNG   []byte // for its own file, nil without
-	File  string
-	Lines []string
-	Match bool
-}
-
-// Build puts a report together.
+// Build makes a report about data sets.
 func Build(sets []*DataSet, o Options) (*Report, error) {
 	r := &Report{Title: "vsetrain report"}
 	for _, d := range sets {
@@ -104,7 +80,7 @@ func (r *Report) section(id, title string) *Section {
 	return s
 }
 
-// tables adds those that are there.
+// tables adds the tables that are not nil.
 func (s *Section) tables(aside bool, tables ...*Table) {
 	for _, t := range tables {
 		if t != nil {
@@ -135,15 +111,15 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	section := func(id, title string) *Section { return r.section(prefix+id, title+on) }
 
 	s := section("runs", "Runs")
-	s.tables(false, d.RunTable())
+	s.tables(false, d.runTable())
 
 	comparisons := d.Comparisons(o.OrEqual)
 	s = section("efficiency", "Training efficiency")
 	if len(comparisons) > 0 {
-		s.tables(false, d.EfficiencyTable(comparisons),
-			d.SeedTable("speed", "Speed across seeds on "+d.Name+", validation split", comparisons, 0,
+		s.tables(false, d.efficiencyTable(comparisons),
+			d.seedTable("speed", "Speed across seeds on "+d.Name+", validation split", comparisons, 0,
 				speedScores(o.After, o.Pass, o.OrEqual)...),
-			d.DifferenceTable(comparisons))
+			d.differenceTable(comparisons))
 	}
 	s.figures(d.Curves(comparisons))
 
@@ -156,16 +132,16 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 			primary.Split = "test"
 		}
 	}
-	seedTable := func(name, split, what string, of Measure) *Table {
+	seedTable := func(name, split, what string, of recallsOf) *Table {
 		rank := map[bool]string{true: "primary", false: "secondary"}[split == primary.Split]
 		scored := recallScore(primary.Measure, of)
-		return d.SeedTable(name, scored.name+" across seeds on "+d.Name+", "+what+": "+rank+" measure", comparisons,
+		return d.seedTable(name, scored.name+" across seeds on "+d.Name+", "+what+": "+rank+" measure", comparisons,
 			o.Equivalence, scored)
 	}
 	for _, p := range protocols {
 		what := testTitle(p)
-		s.tables(false, d.RecallTables("test-"+p, what, testRecalls(p), o.Paper)...)
-		t, err := d.PairedTable("test-"+p+"-differences", p, comparisons)
+		s.tables(false, d.recallTables("test-"+p, what, testRecalls(p), o.Paper)...)
+		t, err := d.pairedTable("test-"+p+"-differences", p, comparisons)
 		if err != nil {
 			return err
 		}
@@ -177,7 +153,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 			"highest M-Recall, so they are slightly optimistic; --test measures the test split.")
 	}
 	what := "validation split, best validation"
-	s.tables(len(protocols) > 0, d.RecallTables("validation", what, validationRecalls, o.Paper)...)
+	s.tables(len(protocols) > 0, d.recallTables("validation", what, validationRecalls, o.Paper)...)
 	s.tables(len(protocols) > 0 && primary.Split != "dev",
 		seedTable("validation-seeds", "dev", what, validationRecalls))
 	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
@@ -192,7 +168,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		}
 	}
 
-	figures, peaks := d.NegativeFigures()
+	figures, peaks := d.negativeFigures()
 	if len(figures) > 0 {
 		s = section("negatives", "Unique hard negatives of a batch")
 		s.figures(figures)
@@ -218,7 +194,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	return nil
 }
 
-// unique makes the names of files different.
+// unique makes the names of files unique.
 func (r *Report) unique() {
 	seen := map[string]int{}
 	name := func(n *string) {
@@ -239,8 +215,8 @@ func (r *Report) unique() {
 	}
 }
 
-// RunTable lists the runs of a data set.
-func (d *DataSet) RunTable() *Table {
+// runTable lists the runs of a data set.
+func (d *DataSet) runTable() *Table {
 	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: heads("run", "network", "loss", ">margin", ">lr",
 		">batch", ">seed", ">epochs", ">best M-Recall", ">at epoch", "finished")}
 	for _, g := range d.Groups {
@@ -275,7 +251,7 @@ func (d *DataSet) RunTable() *Table {
 	return t
 }
 
-// Runs are the runs of all groups, one for each seed.
+// Runs returns the runs of all groups, one for each seed.
 func (d *DataSet) Runs() (all []*Run) {
 	for _, g := range d.Groups {
 		all = append(all, g.Runs...)
@@ -283,7 +259,7 @@ func (d *DataSet) Runs() (all []*Run) {
 	return all
 }
 
-// names are the names of the runs that are so.
+// names returns the names of the runs for which so is true.
 func (d *DataSet) names(so func(*Run) bool) (names []string) {
 	for _, r := range d.Runs() {
 		if so(r) {
@@ -293,7 +269,7 @@ func (d *DataSet) names(so func(*Run) bool) (names []string) {
 	return names
 }
 
-// protocols lists those by which runs were measured on the test split.
+// protocols lists the protocols by which runs were measured on the test split.
 func (d *DataSet) protocols() (names []string) {
 	for _, r := range d.Runs() {
 		for _, m := range r.Test {
@@ -305,8 +281,8 @@ func (d *DataSet) protocols() (names []string) {
 	return names
 }
 
-// Pairs returns, for each network that has several losses, the runs whose hard negatives are worth comparing: the first
-// base and the first LSEH, of one seed if there is one in both.
+// Pairs returns, for each network with several losses, two runs whose hard negatives are worth comparing: of the first
+// base and the first LSEH, with the same seed if they share one.
 func (d *DataSet) Pairs() (pairs [][]*Run) {
 	seen := map[string]bool{}
 	for _, c := range d.Comparisons(false) {
@@ -314,22 +290,13 @@ func (d *DataSet) Pairs() (pairs [][]*Run) {
 			continue
 		}
 		seen[c.Base.Network] = true
-		pair := []*Run{c.Base.Runs[0], c.Target.Runs[0]}
-	seeds:
-		for _, b := range c.Base.Runs {
-			for _, t := range c.Target.Runs {
-				if b.Config.Seed == t.Config.Seed {
-					pair = []*Run{b, t}
-					break seeds
-				}
-			}
-		}
-		pairs = append(pairs, pair)
+		base, target, _ := c.sides(func(*Run) bool { return true })
+		pairs = append(pairs, []*Run{base[0], target[0]})
 	}
 	return pairs
 }
 
-// Having returns a run of each setting whose network has a trait.
+// Having returns one run of each setting whose network has a trait.
 func (d *DataSet) Having(trait func(models.Traits) bool) (runs []*Run) {
 	for _, g := range d.Groups {
 		if trait(g.traits()) {
@@ -337,74 +304,4 @@ func (d *DataSet) Having(trait func(models.Traits) bool) (runs []*Run) {
 		}
 	}
 	return runs
-}
-
-// cardSide is the longer side of a small picture in pixels.
-const cardSide = 160
-
-// hardestItems shows hard negatives as pictures and as a table.
-func hardestItems(h *analysis.Hardest, p *Pictures) (*Gallery, *Table, error) {
-	where := fmt.Sprintf("line %d of the captions of split %s, in a batch of %d", h.Line, h.Split, h.Batch)
-	g := &Gallery{Title: "“" + h.Caption + "”", Note: "L" + where[1:] + ". The images of the batch by their hinge, " +
-		"margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in " +
-		"evaluation mode."}
-	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")",
-		Heads: heads("run", ">rank", "image", ">similarity", ">semantic", ">margin", ">hinge")}
-	for i, l := range h.Lists {
-		row := GalleryRow{Label: nameOf(l.Run)}
-		c, _, err := p.card(h.ImageID, cardSide, "the match", fmt.Sprintf("S %.3f", l.Match))
-		if err != nil {
-			return nil, nil, err
-		}
-		c.Match = true
-		row.Cards = append(row.Cards, c)
-		for k, n := range l.Negatives {
-			sem, semantic := "", textCell("-")
-			if !math.IsNaN(n.Semantic) {
-				sem, semantic = "semantic "+fixed(n.Semantic, 2), numberCell(n.Semantic, 3)
-			}
-			c, _, err := p.card(n.ImageID, cardSide, fmt.Sprintf("hinge %+.3f", n.Hinge),
-				fmt.Sprintf("S %.3f", n.Similarity), sem)
-			if err != nil {
-				return nil, nil, err
-			}
-			row.Cards = append(row.Cards, c)
-			t.row(k == 0 && i > 0, nameOf(l.Run), k+1, n.ImageID, numberCell(n.Similarity, 4), semantic,
-				numberCell(n.Margin, 4), numberCell(n.Hinge, 4))
-		}
-		g.Rows = append(g.Rows, row)
-	}
-	return g, t, nil
-}
-
-// attentionGallery draws heat maps, a row for each checkpoint.
-func attentionGallery(maps []analysis.Attention, p *Pictures) (*Gallery, error) {
-	g := &Gallery{Title: "Where the image embedding looks", Note: "Each region adds 50 (k − rank)² to its box, " +
-		"ranked by the product of its feature and the embedding; light is the most."}
-	for _, part := range chunk(maps, func(a, b analysis.Attention) bool { return a.Checkpoint == b.Checkpoint }) {
-		row := GalleryRow{Label: filepath.ToSlash(part[0].Checkpoint)}
-		for i := range part {
-			a := &part[i]
-			c, picture, err := p.card(a.ImageID, heatSide, "picture")
-			if err != nil {
-				return nil, err
-			}
-			if picture != nil {
-				row.Cards = append(row.Cards, c)
-			}
-			c, err = drawn(a.ImageID, fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), heat(a, picture),
-				"attention")
-			if err != nil {
-				return nil, err
-			}
-			row.Cards = append(row.Cards, c)
-		}
-		g.Rows = append(g.Rows, row)
-	}
-	return g, nil
-}
-
-// Wide reports whether the pictures of the row are heat maps, which are shown large.
-func (r GalleryRow) Wide() bool {
-	return slices.ContainsFunc(r.Cards, func(c Card) bool { return c.PNG != nil })
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -67,24 +66,28 @@ func TestGoldenEfficiency(t *testing.T) {
 // Point is a validation.
 type Point struct{ Epoch, MRecall float64 }
 
-func logOf(history ...Point) *Log { return &newRun("a", "vsepp", "LMH1", 7, history...).Log }
+// wants reports the parts that a text lacks.
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("no %q in\n%s", p, text)
+		}
+	}
+}
+
+// squeezed returns a table as text with single spaces.
+func squeezed(table *Table) string { return strings.Join(strings.Fields(table.Text(nil)), " ") }
+
+// setOf is the data set of some runs.
+func setOf(runs ...*Run) *DataSet { return Collect(runs)[0] }
 
 func points(h [][2]float64) *Log {
 	var out []Point
 	for _, p := range h {
 		out = append(out, Point{p[0], p[1]})
 	}
-	return logOf(out...)
-}
-
-func TestNotReached(t *testing.T) {
-	e := Compare(logOf(Point{1, 10}, Point{2, 20}), logOf(Point{1, 20}), false)
-	if abs, _ := e.Difference(); e.Reached || !math.IsNaN(abs) {
-		t.Errorf("a run that only equals the best counts as exceeding it: %+v", e)
-	}
-	if e := Compare(logOf(Point{1, 10}, Point{2, 20}), logOf(Point{1, 20}), true); !e.Reached || e.Epochs != 1 {
-		t.Errorf("or-equal: %+v", e)
-	}
+	return &newRun("a", "vsepp", "LMH1", 7, out...).Log
 }
 
 func TestOpenAndDraw(t *testing.T) {
@@ -94,7 +97,7 @@ func TestOpenAndDraw(t *testing.T) {
 		t.Helper()
 		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	try.Refuses(Open(dir))(t, "neither a run directory nor a folder that holds some")
+	try.Refuses(Open(dir))(t, "neither a run directory nor a folder of run directories")
 	write("config.yaml", string(config.Marshal(&cfg)))
 	write("metrics.jsonl", `{"kind":"train","step":10,"epoch":0.1,"loss":3}
 {"kind":"val","step":20,"epoch":0.2,"m_recall":12.5}
@@ -104,7 +107,7 @@ func TestOpenAndDraw(t *testing.T) {
 	if h := r.Validations; len(h) != 2 || h[1].Epoch != 0.4 || h[1].MRecall != 20 || len(r.Steps) != 1 {
 		t.Fatalf("history %v, %d steps", h, len(r.Steps))
 	}
-	d := Collect([]*Run{r})[0]
+	d := setOf(r)
 	out := filepath.Join(dir, "curves.svg")
 	try.Do(t, d.Curves(nil)[0].Draw().Save(out))
 	b, err := os.ReadFile(out)
@@ -139,7 +142,7 @@ func TestCurvesWithoutColours(t *testing.T) {
 				runs = append(runs, r)
 			}
 		}
-		d := Collect(runs)[0]
+		d := setOf(runs...)
 		f := d.Curves(nil)[0]
 		looks, curves := map[string]bool{}, 0
 		for _, s := range f.Series {

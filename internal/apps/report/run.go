@@ -15,32 +15,32 @@ import (
 	"vsetrain/train"
 )
 
-// Run is what the files of a run directory tell.
+// Run holds the contents of a run directory.
 type Run struct {
 	Dir    string
 	Name   string // last element of Dir
-	Label  string // of its loss, where it was given one; else it is found from the configuration
+	Label  string // of its loss, if one was given; otherwise it follows from the configuration
 	Config config.Config
-	Noise  *runfs.NoiseIndex // nil where every training caption has its image
-	// Warnings are what a person was told, before the last session, of settings that do not go together.
+	Noise  *runfs.NoiseIndex // nil if every training caption has its own image
+	// Warnings are the warnings of the last session about settings that do not fit together.
 	Warnings []string
 	Log
-	// recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
+	// recalls of the best weights on the test split, one for each protocol; empty unless requested
 	Test   []eval.Metrics
-	Hits   []eval.Hits          // which queries they answer, for each protocol
-	Judged []eval.JudgedMetrics // the same by judgements with several positives
+	Hits   []eval.Hits          // the answered queries, for each protocol
+	Judged []eval.JudgedMetrics // measures by judgements with several positives
 
-	Diagnosis *RunDiagnosis // where the recalls on the test split come from; nil unless it was asked for
+	Diagnosis *RunDiagnosis // explains the recalls on the test split; nil unless requested
 }
 
-// Finished reports whether the run came to its end (Log.Finished).
+// Finished reports whether the run is finished (Log.Finished).
 func (r *Run) Finished() bool { return r.Log.Finished(&r.Config.Train) }
 
-// Collapsed reports whether its best weights are the result of a collapse (Log.Collapsed).
+// Collapsed reports whether the best weights of the run come from a collapse (Log.Collapsed).
 func (r *Run) Collapsed() bool { return r.Log.Collapsed(&r.Config) }
 
-// Complete reports whether a run directory holds a run that came to its end by the options, with the checkpoints that
-// belong to it: nothing would be trained if it were resumed. A directory that cannot be read is not complete.
+// Complete reports whether a run directory holds a run that is finished under the options, with its checkpoints:
+// resuming it would train nothing. A directory that cannot be read is not complete.
 func Complete(dir string, o *train.Options) bool {
 	r, err := Open(dir)
 	if err != nil {
@@ -60,15 +60,15 @@ func Complete(dir string, o *train.Options) bool {
 	return stepOf("last") == p.Step && (p.BestStep == 0 || stepOf("best") == p.BestStep)
 }
 
-// Open reads a run directory, also while the run is writing it. A last line without an end is being written and left
-// out; any other line that cannot be read is an error that names it.
+// Open reads a run directory, even while the run is writing to it. It ignores an incomplete last line of the log. Any
+// other line that cannot be read is an error that gives its number.
 func Open(dir string) (*Run, error) {
 	file := filepath.Join(dir, runfs.ConfigName)
 	if _, err := os.Stat(file); err != nil {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, fmt.Errorf("run directory %w", regular.Missing{Path: dir})
 		}
-		return nil, fmt.Errorf("%s: neither a run directory nor a folder that holds some: no %s in it",
+		return nil, fmt.Errorf("%s: neither a run directory nor a folder of run directories: no %s in it",
 			dir, runfs.ConfigName)
 	}
 	cfg, err := config.Load(config.Request{File: file})
@@ -86,13 +86,13 @@ func Open(dir string) (*Run, error) {
 	}
 	r.Warnings = session.Warnings
 	if r.Noise = session.NoiseIndex; r.Noise != nil {
-		// Files of one name differ, so that the setting is what the file holds.
+		// Files with the same name may differ, so the setting is the content of the file.
 		r.Config.Data.NoiseIndex = fmt.Sprintf("%s %.12s", r.Noise.File, r.Noise.SHA256)
 	}
 	path := filepath.Join(dir, runfs.MetricsName)
 	_, err = runfs.ReadLog(path, runfs.All, func(line []byte, n int) (bool, error) {
 		if err := r.Add(line); err != nil {
-			return false, fmt.Errorf("%s:%d: %w; mend or remove the line", path, n, err)
+			return false, fmt.Errorf("%s:%d: %w; fix or remove the line", path, n, err)
 		}
 		return true, nil
 	})
@@ -105,7 +105,7 @@ func Open(dir string) (*Run, error) {
 	return r, nil
 }
 
-// nameOf is the last element of a folder's path, also of "." and "..".
+// nameOf returns the last element of a folder's absolute path.
 func nameOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/stats"
 )
 
-// Primary is the measure that decides a study, and the split that it is measured on: "test" or "dev".
+// Primary is the primary measure of a study, and the split on which it is measured: "test" or "dev".
 type Primary struct{ Measure, Split string }
 
 // ParsePrimary reads MEASURE@SPLIT.
@@ -29,12 +29,12 @@ func ParsePrimary(s string) (Primary, error) {
 // score is a number of a run by which settings are compared across seeds.
 type score struct {
 	name     string
-	of       func(*Run) (value float64, ok bool) // NaN where the run did not get there
+	of       func(*Run) (value float64, ok bool) // NaN if the run did not reach a threshold
 	decimals int
 }
 
-// recallScore is the measure with a key of recallMeasures.
-func recallScore(key string, of Measure) score {
+// recallScore returns the measure with a key of recallMeasures as a score.
+func recallScore(key string, of recallsOf) score {
 	m := recallMeasures[slices.IndexFunc(recallMeasures, func(m recallMeasure) bool { return m.key == key })]
 	return score{m.name, func(r *Run) (float64, bool) {
 		v, ok := of(r)
@@ -42,8 +42,8 @@ func recallScore(key string, of Measure) score {
 	}, 2}
 }
 
-// speedScores say how fast runs get ahead: the M-Recall on dev after that many epochs, and the epochs to pass an
-// M-Recall (0 none).
+// speedScores measure how fast runs learn: the M-Recall on dev after each of the given numbers of epochs, and the
+// epochs to pass an M-Recall (0 for none).
 func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	const rounding = 1e-9 // of an epoch position, a quotient of steps
 	for _, k := range after {
@@ -69,7 +69,7 @@ func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	return scores
 }
 
-// samples returns the values of both sides of a comparison. By seed they are pairs.
+// samples returns the values of both sides of a comparison; bySeed says that they are pairs.
 func (c *Comparison) samples(of score) (base, target []float64, bySeed bool) {
 	bases, targets, bySeed := c.sides(func(r *Run) bool {
 		_, ok := of.of(r)
@@ -85,10 +85,10 @@ func (c *Comparison) samples(of score) (base, target []float64, bySeed bool) {
 	return values(bases), values(targets), bySeed
 }
 
-// SeedTable compares the settings of each network across seeds by some scores: the means, their difference with its 95
-// percent interval, the p-value of Student's test of the differences of pairs, or of Welch's test, and with a margin
-// the test of equivalence. It is nil if no setting has several seeds.
-func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margin float64, scores ...score) *Table {
+// seedTable compares the settings of each network across seeds by some scores: the means, their difference with its 95
+// percent interval, the p-value of Student's test on the differences of pairs or of Welch's test, and with a margin the
+// test of equivalence. It is nil if no setting has several seeds.
+func (d *DataSet) seedTable(name, title string, comparisons []*Comparison, margin float64, scores ...score) *Table {
 	if !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		return nil
 	}
@@ -110,20 +110,18 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 			difference, interval, p, equal := signedCell([]float64{meanOf(target) - meanOf(base)}, s.decimals),
 				textCell("-"), textCell("-"), textCell("-")
 			how := fmt.Sprintf("Welch (n = %d, %d)", len(base), len(target))
-			compare := func() (stats.TTest, error) { return stats.Welch(target, base, 0.95) }
+			test, err := stats.Welch(target, base, 0.95)
 			if bySeed {
 				how = fmt.Sprintf("paired by seed (n = %d)", len(base))
-				compare = func() (stats.TTest, error) {
-					pairs := slices.Clone(target)
-					for i := range pairs {
-						pairs[i] -= base[i]
-					}
-					return stats.OneSample(pairs, 0.95)
+				pairs := slices.Clone(target)
+				for i := range pairs {
+					pairs[i] -= base[i]
 				}
+				test, err = stats.OneSample(pairs, 0.95)
 			}
 			if math.IsNaN(difference.Value) {
 				difference, how = textCell("-"), "none: not passed by all"
-			} else if test, err := compare(); err != nil {
+			} else if err != nil {
 				how, untested = "none: "+how, true
 			} else {
 				interval, p = rangeCell(test.Interval, s.decimals), pCell(test.P)
@@ -158,7 +156,7 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 	return t
 }
 
-// reachedCell is statCell of the runs that got there, and says how many did where not all have.
+// reachedCell is statCell over the runs that reached a threshold. It says how many did if not all of them did.
 func reachedCell(values []float64, decimals int) Cell {
 	reached := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	c := statCell(reached, decimals)
@@ -168,8 +166,8 @@ func reachedCell(values []float64, decimals int) Cell {
 	return c
 }
 
-// Seeds compares runs that differ in their seed: a row for the best validation of each, and the mean with the sample
-// standard deviation and the number of runs where there are two or more. Runs without a validation have no row.
+// Seeds compares runs that differ in their seed: a row for the best validation of each run and, for two or more runs, a
+// row with the mean, the sample standard deviation and the number of runs. Runs without a validation have no row.
 func Seeds(runs []*Run) *Table {
 	t := &Table{Name: "seeds", Title: "Best validation of each seed",
 		Heads: slices.Concat(heads("seed", ">epoch"), directionHeads("R@1", "R@5", "R@10"), heads(">M-Recall"))}

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"vsetrain/eval"
 	"vsetrain/internal/stats"
 )
 
-// Table is a table for people and programs: render it with Text, Markdown, LaTeX, CSV or as HTML in a page. The
-// library go-pretty does not write LaTeX.
+// Table is a table that can be rendered as text, Markdown, LaTeX, CSV and HTML (in a page). The library go-pretty does
+// not write LaTeX.
 type Table struct {
 	Name  string // of its files
 	Title string
@@ -23,7 +24,7 @@ type Table struct {
 
 // Head is the heading of a column.
 type Head struct {
-	Over   string // heading above several columns, "" none
+	Over   string // heading above several columns; "" for none
 	Name   string
 	Number bool // right-aligned
 }
@@ -35,16 +36,16 @@ type Row struct {
 	Bold  bool
 }
 
-// Cell is a text, or a number with the deviation of the values it is the mean of.
+// Cell is a text, or a number with an optional standard deviation.
 type Cell struct {
 	Text   string  // for people
-	Value  float64 // for programs, where Number is set
+	Value  float64 // for programs, if Number is set
 	Std    float64 // NaN if there is none
 	Number bool
 }
 
-// heads are headings of columns. A > begins a column of numbers, and OVER|NAME is a name below a heading of several
-// columns.
+// heads returns headings of columns. A leading > marks a column of numbers; OVER|NAME is a name below a heading of
+// several columns.
 func heads(names ...string) (out []Head) {
 	for _, name := range names {
 		name, number := strings.CutPrefix(name, ">")
@@ -57,7 +58,7 @@ func heads(names ...string) (out []Head) {
 	return out
 }
 
-// row adds a row, where rule is set below a line. A cell is a Cell, several of them, a text, or a number of things.
+// row adds a row, with rule below a line. A cell is a Cell, a []Cell, a string, or an int.
 func (t *Table) row(rule bool, cells ...any) {
 	r := Row{Rule: rule}
 	for _, c := range cells {
@@ -83,7 +84,7 @@ func numberCell(v float64, decimals int) Cell {
 	return Cell{Text: fixed(v, decimals), Value: v, Std: math.NaN(), Number: true}
 }
 
-// signedCell shows the sign of a difference.
+// signedCell is statCell with the sign of a difference.
 func signedCell(values []float64, decimals int) Cell {
 	c := statCell(values, decimals)
 	if c.Number && !strings.HasPrefix(c.Text, "-") {
@@ -92,7 +93,7 @@ func signedCell(values []float64, decimals int) Cell {
 	return c
 }
 
-// statCell shows the mean over seeds and their sample standard deviation; one value by itself, and a dash for none.
+// statCell shows the mean over seeds and the sample standard deviation; a single value without it, and a dash for none.
 func statCell(values []float64, decimals int) Cell {
 	switch len(values) {
 	case 0:
@@ -128,7 +129,8 @@ func pCell(p float64) Cell {
 	return numberCell(p, 4)
 }
 
-// addHolm puts after every column of p-values another with all its p-values corrected for each other.
+// addHolm adds a column after every column of p-values, with the p-values corrected for multiple tests by Holm's
+// method.
 func (t *Table) addHolm() {
 	for i := len(t.Heads) - 1; i >= 0; i-- {
 		if t.Heads[i].Name != "p" {
@@ -162,8 +164,8 @@ func (t *Table) dropColumn(i int) {
 	}
 }
 
-// fixed writes a number with that many decimals, and never as -0.0. Numbers that are equal but for the order of a sum
-// are the same text: what %.2f writes of the number that has few digits.
+// fixed formats a number with the given number of decimals, and never as -0.0. Numbers that differ only by rounding
+// errors of a sum give the same text.
 func fixed(v float64, decimals int) string {
 	const grid = 1e9 // of a unit, far above the errors of sums and far below what is shown
 	if math.Abs(v) < 1e6 {
@@ -176,34 +178,34 @@ func fixed(v float64, decimals int) string {
 	return s
 }
 
-// Text returns the table in aligned columns, its title and notes around it. bold marks headings, where it is not nil.
+// Text returns the table in aligned columns, with its title and notes. bold marks headings; it may be nil.
 func (t *Table) Text(bold func(string) string) string {
 	if bold == nil {
 		bold = func(s string) string { return s }
 	}
 	width := make([]int, len(t.Heads))
 	for i, h := range t.Heads {
-		width[i] = runes(h.Name)
+		width[i] = utf8.RuneCountInString(h.Name)
 		for _, r := range t.Rows {
-			width[i] = max(width[i], runes(r.Cells[i].Text))
+			width[i] = max(width[i], utf8.RuneCountInString(r.Cells[i].Text))
 		}
 	}
-	spans, room, from := t.Spans(), []int(nil), 0 // and how wide each is
+	spans, room, from := t.Spans(), []int(nil), 0 // room is the width of each span
 	for _, s := range spans {
 		have := 2 * (s.Width - 1)
 		for _, w := range width[from : from+s.Width] {
 			have += w
 		}
 		from += s.Width
-		width[from-1] += max(0, runes(s.Text)-have) // a wide heading widens its last column
-		room = append(room, max(have, runes(s.Text)))
+		width[from-1] += max(0, utf8.RuneCountInString(s.Text)-have) // a wide heading widens its last column
+		room = append(room, max(have, utf8.RuneCountInString(s.Text)))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", bold(t.Title))
 	if spans != nil {
 		line := ""
 		for i, s := range spans {
-			line += strings.Repeat(" ", room[i]-runes(s.Text)) + s.Text + "  "
+			line += strings.Repeat(" ", room[i]-utf8.RuneCountInString(s.Text)) + s.Text + "  "
 		}
 		fmt.Fprintf(&b, "%s\n", bold(strings.TrimRight(line, " ")))
 	}
@@ -211,7 +213,7 @@ func (t *Table) Text(bold func(string) string) string {
 		line := ""
 		for i, h := range t.Heads {
 			text := cells(i)
-			pad := strings.Repeat(" ", width[i]-runes(text))
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
 			if h.Number {
 				text = pad + text
 			} else {
@@ -231,15 +233,13 @@ func (t *Table) Text(bold func(string) string) string {
 	return b.String()
 }
 
-func runes(s string) int { return len([]rune(s)) }
-
 // Span is a heading above columns, or a gap.
 type Span struct {
 	Text  string
 	Width int
 }
 
-// Spans covers all columns with the headings above them; nil if there are none.
+// Spans returns the headings above all columns; nil if there are none.
 func (t *Table) Spans() (out []Span) {
 	for _, h := range t.Heads {
 		if n := len(out); n > 0 && out[n-1].Text == h.Over {

@@ -20,11 +20,11 @@ import (
 	"vsetrain/models"
 )
 
-// TestName is the file in a run directory that keeps what was measured of its best weights on the test split.
+// TestName is the file in a run directory with the measures of its best weights on the test split.
 const TestName = runfs.TestName
 
-// Measurement is what TestName holds: measures on the test split, with what they were measured from. It is used again
-// while that is unchanged.
+// Measurement is the content of TestName: measures on the test split, and the files that they were measured from. It is
+// reused while these are unchanged.
 type Measurement struct {
 	Checkpoint string         `json:"checkpoint"`
 	Size       int64          `json:"size"`
@@ -35,7 +35,7 @@ type Measurement struct {
 	Results    []eval.Metrics `json:"results"`
 	Hits       []eval.Hits    `json:"hits"` // of each result
 
-	Judgements []sourceFile         `json:"judgements,omitempty"` // that were asked for
+	Judgements []sourceFile         `json:"judgements,omitempty"` // the requested files
 	Judged     []eval.JudgedMetrics `json:"judged,omitempty"`
 
 	Diagnosis *RunDiagnosis `json:"diagnosis,omitempty"`
@@ -70,9 +70,9 @@ func judgementFiles(paths []string) (files []sourceFile, err error) {
 }
 
 // MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the run
-// directory where they are of the same weights and data. It keeps them there: what was measured before is measured
-// again too, so that a request for less loses nothing. A directory that cannot be written is a warning. A run without
-// the folder of its checkpoints, as it is published beside a paper, has the measures that were kept.
+// directory if they belong to the same weights and data. It keeps the measures there. What was measured before is
+// measured again too, so that a smaller request loses nothing. If the directory cannot be written, MeasureTest warns. A
+// run without its folder of checkpoints, as published with a paper, has the kept measures.
 func (r *Run) MeasureTest(ctx context.Context, q evaluate.Request) error {
 	q.Checkpoints, q.Split, q.Protocol = []string{r.Dir}, "test", eval.Auto
 	diagnose := q.Diagnose
@@ -128,26 +128,26 @@ func (r *Run) MeasureTest(ctx context.Context, q evaluate.Request) error {
 	return nil
 }
 
-// takeKept gives a run without weights what was measured of them, if that is all that is asked for.
+// takeKept gives a run without weights its kept measures, if they cover the request.
 func (r *Run) takeKept(m Measurement, q evaluate.Request) error {
 	files, err := judgementFiles(q.Judgements)
 	switch {
 	case err != nil:
 		return err
 	case !m.covers(files):
-		return fmt.Errorf("%s: the weights of this run are not here, and %s has no measures by these judgements", r.Dir,
+		return fmt.Errorf("%s: the weights of this run are missing, and %s has no measures by these judgements", r.Dir,
 			TestName)
 	case q.Diagnose && m.Diagnosis == nil:
-		return fmt.Errorf("%s: the weights of this run are not here, and %s has no diagnosis", r.Dir, TestName)
+		return fmt.Errorf("%s: the weights of this run are missing, and %s has no diagnosis", r.Dir, TestName)
 	case q.Device.Precision != m.Precision:
-		return fmt.Errorf("%s: the weights of this run are not here, and %s was measured in precision %s; expected %s",
+		return fmt.Errorf("%s: the weights of this run are missing, and %s was measured in precision %s; expected %s",
 			r.Dir, TestName, m.Precision, q.Device.Precision)
 	}
 	r.Take(m, q.Diagnose)
 	return nil
 }
 
-// unmeasured describes what a request measures.
+// unmeasured describes the measurement that a request asks for, without its results.
 func (r *Run) unmeasured(q evaluate.Request) (m Measurement, err error) {
 	path, err := models.FindCheckpoint(r.Dir)
 	if err != nil {
@@ -166,21 +166,21 @@ func (r *Run) unmeasured(q evaluate.Request) (m Measurement, err error) {
 	return m, err
 }
 
-// Current reports whether the weights are still those that were measured.
+// Current reports whether the weights are unchanged since the measurement.
 func (m Measurement) Current() bool {
 	st, err := os.Stat(m.Checkpoint)
 	return err == nil && st.Size() == m.Size && st.ModTime().Equal(m.Modified)
 }
 
-// addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
+// addNegatives measures the hard negatives of the training batches of a run, if there are semantic vectors.
 func (m *Measurement) addNegatives(ctx context.Context, dir string, q evaluate.Request) (err error) {
 	a := pretrained.AnalysisRequest{Data: q.Data, PerImage: q.PerImage, Device: q.Device, BLAS: q.BLAS}
 	m.Diagnosis.Negatives, err = analysis.MeasureFalseNegatives(ctx, a, dir)
 	return err
 }
 
-// addJudgements adds the judgements of an earlier measurement whose files are as they were, and returns the paths with
-// theirs.
+// addJudgements adds the judgements of an earlier measurement whose files are unchanged, and returns paths extended by
+// these files.
 func (m *Measurement) addJudgements(old Measurement, paths []string) []string {
 	for _, f := range old.Judgements {
 		if m.covers([]sourceFile{f}) {
@@ -203,7 +203,7 @@ func (m *Measurement) keep(dir string, warn func(error)) {
 	}
 }
 
-// Take gives the run what was measured, its diagnosis where that is wanted.
+// Take gives the run its measures, and with diagnosis its diagnosis.
 func (r *Run) Take(m Measurement, diagnosis bool) {
 	r.Test, r.Hits, r.Judged = m.Results, m.Hits, m.Judged
 	if diagnosis {
@@ -211,10 +211,10 @@ func (r *Run) Take(m Measurement, diagnosis bool) {
 	}
 }
 
-// maxJSON bounds a JSON file that is read whole, in bytes.
+// maxJSON is the largest size in bytes of a JSON file that is read.
 const maxJSON = 64 << 20
 
-// ReadMeasurement reads the measurement that a run directory keeps; one that cannot be read is none.
+// ReadMeasurement reads the measurement in a run directory; ok is false if there is none, or it cannot be read.
 func ReadMeasurement(dir string) (m Measurement, ok bool) {
 	b, err := integrity.ReadSealed(filepath.Join(dir, TestName), maxJSON, "measurements")
 	if err != nil {
@@ -225,7 +225,7 @@ func ReadMeasurement(dir string) (m Measurement, ok bool) {
 	return m, dec.Decode(&m) == nil && len(m.Results) > 0 && len(m.Hits) == len(m.Results)
 }
 
-// sameWeights reports whether both are of the same weights on the same data in the same precision.
+// sameWeights reports whether both measure the same weights on the same data in the same precision.
 func (m Measurement) sameWeights(o Measurement) bool {
 	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) &&
 		m.Precision == o.Precision && m.sameData(o)
@@ -233,12 +233,12 @@ func (m Measurement) sameWeights(o Measurement) bool {
 
 func (m Measurement) sameData(o Measurement) bool { return m.Data == o.Data && m.Split == o.Split }
 
-// covers reports whether the measurement is by all of these judgements.
+// covers reports whether the measurement includes all of these judgements.
 func (m Measurement) covers(files []sourceFile) bool {
 	return !slices.ContainsFunc(files, func(f sourceFile) bool { return !slices.ContainsFunc(m.Judgements, f.same) })
 }
 
-// same reports whether two files are one that did not change.
+// same reports whether two descriptions are of the same unchanged file.
 func (f sourceFile) same(o sourceFile) bool {
 	return f.Path == o.Path && f.Size == o.Size && f.Modified.Equal(o.Modified)
 }

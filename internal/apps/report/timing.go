@@ -12,15 +12,12 @@ import (
 	"vsetrain/models"
 )
 
-// Fit is a least-squares line y = Slope·x + Intercept; R2 is 1 less the share of the variance that the line leaves.
-type Fit struct{ Slope, Intercept, R2 float64 }
+// line is y = slope·x + intercept; r2 is the share of the variance of y that it explains.
+type line struct{ slope, intercept, r2 float64 }
 
-// fitLine fits a line to two or more points of different x. ok is false for fewer.
-func fitLine(x, y []float64) (f Fit, ok bool) {
+// fitLine fits a line to points by least squares. ok is false if there are fewer than two different x.
+func fitLine(x, y []float64) (f line, ok bool) {
 	n := float64(len(x))
-	if len(x) < 2 || len(x) != len(y) {
-		return f, false
-	}
 	mx, my := meanOf(x), meanOf(y)
 	var xx, xy, yy float64
 	for i := range x {
@@ -28,19 +25,17 @@ func fitLine(x, y []float64) (f Fit, ok bool) {
 		xy += (x[i] - mx) * (y[i] - my)
 		yy += (y[i] - my) * (y[i] - my)
 	}
-	if xx <= 1e-12*n*mx*mx {
+	if !(xx > 1e-12*n*mx*mx) {
 		return f, false
 	}
-	f.Slope = xy / xx
-	f.Intercept = my - f.Slope*mx
-	f.R2 = 1
+	f = line{slope: xy / xx, intercept: my - xy/xx*mx, r2: 1}
 	if yy > 0 {
-		f.R2 = xy * xy / (xx * yy)
+		f.r2 = xy * xy / (xx * yy)
 	}
 	return f, true
 }
 
-// OpenTiming reads what 'vsetrain bench --samples' wrote.
+// OpenTiming reads a file that 'vsetrain bench --samples' wrote.
 func OpenTiming(path string) (*bench.SamplesReport, error) {
 	b, err := regular.ReadFile(path, maxJSON, "measured times")
 	if err != nil {
@@ -64,8 +59,8 @@ func OpenTiming(path string) (*bench.SamplesReport, error) {
 	return &r, nil
 }
 
-// Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) =
-// a·n + b of the paper, n the number of the subset.
+// Timing draws and tabulates computation time over the number of samples for each loss, with the paper's fitted lines
+// T(n) = a·n + b, where n is the number of the subset.
 func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 	o := models.Options{Network: r.Network}
 	network := o.Traits().Title
@@ -101,10 +96,10 @@ func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 				cells = append(cells, textCell("-"), textCell("-"), textCell("-"))
 				continue
 			}
-			cells = append(cells, numberCell(fit.Slope, 3), numberCell(fit.Intercept, 3), numberCell(fit.R2, 4))
+			cells = append(cells, numberCell(fit.slope, 3), numberCell(fit.intercept, 3), numberCell(fit.r2, 4))
 			ends := []float64{x[0], x[len(x)-1]}
 			half.f.Series = append(half.f.Series, chart.Series{Name: label + " fitted", Color: c, X: ends, Hidden: true,
-				Y: []float64{fit.Slope*ends[0] + fit.Intercept, fit.Slope*ends[1] + fit.Intercept}})
+				Y: []float64{fit.slope*ends[0] + fit.intercept, fit.slope*ends[1] + fit.intercept}})
 		}
 		t.row(false, label, cells)
 	}

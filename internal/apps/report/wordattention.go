@@ -15,8 +15,8 @@ import (
 // wordSide is the longer side of the map of a word in pixels.
 const wordSide = 240
 
-// wordGallery draws a row for each caption: the picture, and a map for each of its words. The words at start and end,
-// which are words of the network alone, are left out.
+// wordGallery draws a row for each caption: the picture, and a map for each of its words. It leaves out the start and
+// end tokens.
 func wordGallery(all []*analysis.WordAttention, p *Pictures) (*Gallery, error) {
 	g := &Gallery{Title: "Where the words of a caption look", Note: "The weights of the regions for each word, as " +
 		"the network computes them. Bright places are attended to: the veil over a place tells the largest weight of " +
@@ -53,8 +53,8 @@ func wordGallery(all []*analysis.WordAttention, p *Pictures) (*Gallery, error) {
 	return g, nil
 }
 
-// veiled draws the weights of a word as a veil over a picture. Without one (nil) the ground is white, and every box has
-// a thin line.
+// veiled draws the weights of a word as a veil over a picture. Without a picture (nil) the background is white, and
+// every box has a thin outline.
 func veiled(w *analysis.WordMap, picture *pictures.RGB, side int) *image.RGBA {
 	width, height := fit(int(w.Width), int(w.Height), side)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -86,10 +86,10 @@ func veiled(w *analysis.WordMap, picture *pictures.RGB, side int) *image.RGBA {
 	return out
 }
 
-// dashes are the lines of the three largest weights: how many pixels are drawn, and after how many it begins again.
+// dashes are the lines of the three largest weights: the number of drawn pixels, and the period in pixels.
 var dashes = [3][2]int{{1, 1}, {8, 13}, {2, 6}}
 
-// outline draws the edges of a box, the line within it.
+// outline draws the edges of a box, inside of it.
 func outline(img *image.RGBA, box image.Rectangle, c color.RGBA, line int, dash [2]int) {
 	inner := box.Inset(line)
 	for y := box.Min.Y; y < box.Max.Y; y++ {

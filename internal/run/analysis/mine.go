@@ -116,7 +116,7 @@ func Mine(ctx context.Context, r MineRequest) (rep *MinedReport, err error) {
 }
 
 // lists puts negatives into rows of k, and counts those with fewer.
-func lists(all []eval.Negatives, k int) (l data.MinedLists, fewer int) {
+func lists(all []eval.TopList, k int) (l data.MinedLists, fewer int) {
 	for _, n := range all {
 		if len(n.Items) < k {
 			fewer++
