@@ -21,7 +21,6 @@ type AdditiveAttention struct {
 	DVector          View // [B, H]; added to
 }
 
-// Views implements Kernel.
 func (a *AdditiveAttention) Views(c *Checker) {
 	c.positive("B R H E", a.B, a.R, a.H, a.E)
 	c.floats("Keys", &a.Keys, a.B*a.R*a.H)

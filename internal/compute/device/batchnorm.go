@@ -36,7 +36,6 @@ type BatchNorm struct {
 	Counts Ints
 }
 
-// Views implements Kernel.
 func (a *BatchNorm) Views(c *Checker) {
 	c.positive("C Inner Outer+Pads", a.C, a.Inner, a.Outer+a.Pads)
 	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {

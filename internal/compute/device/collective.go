@@ -127,7 +127,6 @@ type AllReduce struct {
 	X     View
 }
 
-// Views implements Kernel.
 func (a *AllReduce) Views(c *Checker) { c.whole("X", &a.X) }
 
 // Broadcast sets X to the values of rank Root.
@@ -136,7 +135,6 @@ type Broadcast struct {
 	X    View
 }
 
-// Views implements Kernel.
 func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
 
 // AllGather sets Y to the rows X of all ranks.
@@ -154,7 +152,6 @@ type AllGather struct {
 	X, Y, DX, DY View
 }
 
-// Views implements Kernel.
 func (a *AllGather) Views(c *Checker) {
 	if a.Grad {
 		a.views(c, "DY", &a.DY, "DX", &a.DX)
@@ -172,14 +169,12 @@ type ReduceScatter struct {
 	X, Y        View
 }
 
-// Views implements Kernel.
 func (a *ReduceScatter) Views(c *Checker) { a.views(c, "X", &a.X, "Y", &a.Y) }
 
 // Wait has the kernels that follow wait for the collectives that are Async: for those up to the last that writes to X,
 // or for all where X is absent.
 type Wait struct{ X View }
 
-// Views implements Kernel.
 func (a *Wait) Views(c *Checker) {
 	if a.X.Present() {
 		c.whole("X", &a.X)

@@ -45,7 +45,6 @@ type CrossScores struct {
 	DScores, DRegions, DWords View
 }
 
-// Views implements Kernel.
 func (a *CrossScores) Views(c *Checker) {
 	c.positive("B R E captions", a.B, a.R, a.E, len(a.Lengths.Host))
 	if a.Pool > CrossSum || !a.Max && !(a.Lambda > 0 && a.Lambda <= MaxLambda) {

@@ -31,7 +31,6 @@ type Decoder struct {
 	DKeys, DRegions, DVector View // [B, R, A], [B, R, E], [B, A]
 }
 
-// Views implements Kernel.
 func (a *Decoder) Views(c *Checker) {
 	c.positive("R H A E", a.R, a.H, a.A, a.E)
 	a.LDAttend, a.LDWIH = cmp.Or(a.LDAttend, a.H), cmp.Or(a.LDWIH, a.E)

@@ -140,7 +140,6 @@ type Fill struct {
 	Value float64
 }
 
-// Views implements Kernel.
 func (a *Fill) Views(c *Checker) { c.whole("Dst", &a.Dst) }
 
 // Copy copies a view of either type to another of the same length.
@@ -154,7 +153,6 @@ func (a *Copy) Type() DType {
 	return a.Dst.Buf.DType()
 }
 
-// Views implements Kernel.
 func (a *Copy) Views(c *Checker) {
 	t := a.Type()
 	c.view("Dst", &a.Dst, t, 0, Whole)

@@ -227,10 +227,7 @@ func Must(d Device, k Kernel) {
 }
 
 // Do computes a kernel that is given by value. Who computes the same one often keeps it, and calls Must.
-func Do[K any, P interface {
-	*K
-	Kernel
-}](d Device, k K) {
+func Do[K any, P pointer[K]](d Device, k K) {
 	do[K, P](d, k, false)
 }
 
@@ -243,10 +240,7 @@ func DoGrad[K any, P interface {
 	do[K, P](d, k, true)
 }
 
-func do[K any, P interface {
-	*K
-	Kernel
-}](d Device, k K, grad bool) {
+func do[K any, P pointer[K]](d Device, k K, grad bool) {
 	all, ok := pools.Load(reflect.TypeFor[K]())
 	if !ok {
 		all, _ = pools.LoadOrStore(reflect.TypeFor[K](), &sync.Pool{New: func() any { return new(K) }})

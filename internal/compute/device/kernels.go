@@ -95,7 +95,6 @@ type Combine struct {
 	Alpha, Beta float64
 }
 
-// Views implements Kernel.
 func (a *Combine) Views(c *Checker) {
 	n := c.whole("Dst", &a.Dst)
 	c.exactly("A", &a.A, n)
@@ -107,7 +106,6 @@ func (a *Combine) Views(c *Checker) {
 // Add computes Dst = A + B; Dst may be A or B.
 type Add struct{ Dst, A, B View }
 
-// Views implements Kernel.
 func (a *Add) Views(c *Checker) { c.binary(&a.Dst, &a.A, &a.B) }
 
 // binary declares the views of an elementwise kernel of two arguments.
@@ -120,7 +118,6 @@ func (c *Checker) binary(dst, a, b *View) {
 // Scale computes Dst = X·Factor[0], Factor a device scalar; Dst may be X.
 type Scale struct{ Dst, X, Factor View }
 
-// Views implements Kernel.
 func (a *Scale) Views(c *Checker) {
 	c.exactly("X", &a.X, c.whole("Dst", &a.Dst))
 	c.floats("Factor", &a.Factor, 1)
@@ -135,7 +132,6 @@ type Activate struct {
 	DX, DY View
 }
 
-// Views implements Kernel.
 func (a *Activate) Views(c *Checker) {
 	c.function(a.F)
 	if !a.Grad {
@@ -157,7 +153,6 @@ type ColumnSum struct {
 	Rows, Columns int
 }
 
-// Views implements Kernel.
 func (a *ColumnSum) Views(c *Checker) {
 	c.positive("Columns", a.Columns)
 	c.floats("Dst", &a.Dst, a.Columns)
@@ -179,7 +174,6 @@ type BiasActivate struct {
 	Operand bool
 }
 
-// Views implements Kernel.
 func (a *BiasActivate) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.function(a.F)
@@ -207,7 +201,6 @@ type L2Norm struct {
 	DY, DX          View
 }
 
-// Views implements Kernel.
 func (a *L2Norm) Views(c *Checker) {
 	c.positive("Outer N Inner", a.Outer, a.N, a.Inner)
 	n := a.Outer * a.N * a.Inner
@@ -235,7 +228,6 @@ type GatherWords struct {
 	Out     View // at least T·D elements
 }
 
-// Views implements Kernel.
 func (a *GatherWords) Views(c *Checker) {
 	c.positive("L V D", a.L, a.V, a.D)
 	rows := c.packed(&a.Lengths, a.L)
@@ -260,7 +252,6 @@ type OrderScores struct {
 	DScores, DImages, DCaptions View
 }
 
-// Views implements Kernel.
 func (a *OrderScores) Views(c *Checker) {
 	c.positive("B C D", a.B, a.C, a.D)
 	c.floats("Images", &a.Images, a.B*a.D)

@@ -32,7 +32,6 @@ type Hinge struct {
 	LossOut
 }
 
-// Views implements Kernel.
 func (a *Hinge) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Scores", &a.Scores, a.N*a.N)
@@ -57,7 +56,6 @@ type SemanticMargins struct {
 	Margins       View // [N, N]
 }
 
-// Views implements Kernel.
 func (a *SemanticMargins) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Gram", &a.Gram, a.N*a.N)
@@ -80,7 +78,6 @@ type UniversalWeighting struct {
 	LossOut
 }
 
-// Views implements Kernel.
 func (a *UniversalWeighting) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Scores", &a.Scores, a.N*a.N)
@@ -106,7 +103,6 @@ type CrossEntropy struct {
 	DLogits      View
 }
 
-// Views implements Kernel.
 func (a *CrossEntropy) Views(c *Checker) {
 	c.positive("L V", a.L, a.V)
 	batch, rows := len(a.Lengths.Host), c.packed(&a.Lengths, a.L-1)

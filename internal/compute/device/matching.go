@@ -39,7 +39,6 @@ type BlockMatch struct {
 	DWordAttention, DRegionAttention View
 }
 
-// Views implements Kernel.
 func (a *BlockMatch) Views(c *Checker) {
 	captions, all := len(a.Lengths.Host), a.B*a.R
 	c.positive("B R E Blocks captions", a.B, a.R, a.E, a.Blocks, captions)
@@ -93,7 +92,6 @@ type PolarWeights struct {
 	DPrecisionRho, DPrecisionTheta View
 }
 
-// Views implements Kernel.
 func (a *PolarWeights) Views(c *Checker) {
 	c.positive("B R K", a.B, a.R, a.K)
 	weights := a.B * a.R * a.K
@@ -129,7 +127,6 @@ type ScaleBlocks struct {
 	DY, DX, DFactors View
 }
 
-// Views implements Kernel.
 func (a *ScaleBlocks) Views(c *Checker) {
 	c.positive("A B N H", a.A, a.B, a.N, a.H)
 	n := a.A * a.B * a.N * a.H
@@ -164,7 +161,6 @@ type MixNodes struct {
 	DY, DX, DWeights View
 }
 
-// Views implements Kernel.
 func (a *MixNodes) Views(c *Checker) {
 	c.positive("B K H captions", a.B, a.K, a.H, len(a.Lengths.Host))
 	rows := c.lengths("Lengths", &a.Lengths, 1, anyLength)
@@ -205,7 +201,6 @@ type MeanNodes struct {
 	DY, DX View
 }
 
-// Views implements Kernel.
 func (a *MeanNodes) Views(c *Checker) {
 	c.positive("B H captions", a.B, a.H, len(a.Lengths.Host))
 	nodes := a.B * c.lengths("Lengths", &a.Lengths, 1, anyLength) * a.H
@@ -242,7 +237,6 @@ type WordGraph struct {
 	DWeights, DWords View
 }
 
-// Views implements Kernel.
 func (a *WordGraph) Views(c *Checker) {
 	captions := len(a.Lengths.Host)
 	c.positive("E captions", a.E, captions)

@@ -3,7 +3,6 @@ package device
 // SumSquares adds Σ X² to Sum[0] in a fixed order.
 type SumSquares struct{ Sum, X View }
 
-// Views implements Kernel.
 func (a *SumSquares) Views(c *Checker) {
 	c.floats("Sum", &a.Sum, 1)
 	c.whole("X", &a.X)
@@ -15,7 +14,6 @@ type ClipCoefficient struct {
 	Most                          float64
 }
 
-// Views implements Kernel.
 func (a *ClipCoefficient) Views(c *Checker) {
 	c.floats("Coefficient", &a.Coefficient, 1)
 	c.floats("Norm", &a.Norm, 1)
@@ -41,7 +39,6 @@ type SumSquaresFactored struct {
 	Factored
 }
 
-// Views implements Kernel.
 func (a *SumSquaresFactored) Views(c *Checker) {
 	a.Factored.views(c)
 	c.floats("Sum", &a.Sum, 1)
@@ -60,7 +57,6 @@ type Adam struct {
 	Legacy       bool
 }
 
-// Views implements Kernel.
 func (a *Adam) Views(c *Checker) {
 	n := c.whole("P", &a.P)
 	c.exactly("G", &a.G, n)
@@ -74,7 +70,6 @@ type AdamFactored struct {
 	Factored
 }
 
-// Views implements Kernel.
 func (a *AdamFactored) Views(c *Checker) {
 	a.Factored.views(c)
 	c.exactly("P", &a.P, a.O*a.I)

@@ -35,7 +35,6 @@ type PairAttention struct {
 	DWeights, DScores View
 }
 
-// Views implements Kernel.
 func (a *PairAttention) Views(c *Checker) {
 	c.positive("B R", a.B, a.R)
 	if !(a.Lambda > 0 && a.Lambda <= MaxLambda) {
@@ -81,7 +80,6 @@ type Similarities struct {
 	DNodes, DImages, DRows, DWeights, DW, DBias View
 }
 
-// Views implements Kernel.
 func (a *Similarities) Views(c *Checker) {
 	c.positive("B E S", a.B, a.E, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
@@ -173,7 +171,6 @@ type GraphReason struct {
 	DOut, DX, DM, DV, DW, DBias View
 }
 
-// Views implements Kernel.
 func (a *GraphReason) Views(c *Checker) {
 	c.positive("B S", a.B, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
@@ -230,7 +227,6 @@ type Filtrate struct {
 	DOut, DSums, DLogits, DBias, DGamma, DBeta View
 }
 
-// Views implements Kernel.
 func (a *Filtrate) Views(c *Checker) {
 	c.positive("B S", a.B, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
@@ -264,7 +260,6 @@ type FiltrateSimilarities struct {
 	Filtrate
 }
 
-// Views implements Kernel.
 func (a *FiltrateSimilarities) Views(c *Checker) {
 	a.Words.Views(c)
 	a.Captions.Views(c)

@@ -19,7 +19,6 @@ type PoolWeights struct {
 	DWeights, DScores View
 }
 
-// Views implements Kernel.
 func (a *PoolWeights) Views(c *Checker) {
 	c.positive("L", a.L)
 	if !(a.Temperature > 0) {
@@ -59,7 +58,6 @@ type SortPool struct {
 	DY, DX, DWeights View
 }
 
-// Views implements Kernel.
 func (a *SortPool) Views(c *Checker) {
 	c.positive("D K", a.D, a.K)
 	items, rows := len(a.Lengths.Host), 0

@@ -10,7 +10,6 @@ import "vsetrain/internal/compute/philox"
 // Multiply computes Dst = A∘B; Dst may be A or B.
 type Multiply struct{ Dst, A, B View }
 
-// Views implements Kernel.
 func (a *Multiply) Views(c *Checker) { c.binary(&a.Dst, &a.A, &a.B) }
 
 // Function names an elementwise function with the parameter C.
@@ -42,7 +41,6 @@ type Map struct {
 	DY, DX View
 }
 
-// Views implements Kernel.
 func (a *Map) Views(c *Checker) {
 	if !a.F.Valid() {
 		c.refuse("unknown function %d", a.F)
@@ -74,7 +72,6 @@ type Reduce struct {
 	Index  View // int32, as many as Y; with Max
 }
 
-// Views implements Kernel.
 func (a *Reduce) Views(c *Checker) {
 	c.positive("D", a.D)
 	rows, results := a.N, a.N
@@ -114,7 +111,6 @@ type SegmentProducts struct {
 	A, B, G    View
 }
 
-// Views implements Kernel.
 func (a *SegmentProducts) Views(c *Checker) {
 	c.positive("D Longest", a.D, a.Longest)
 	if a.Form > SegmentApplyT {
@@ -132,7 +128,6 @@ type SwapAxes struct {
 	A, B, Inner int
 }
 
-// Views implements Kernel.
 func (a *SwapAxes) Views(c *Checker) {
 	n := a.A * a.B * a.Inner
 	c.positive("A B Inner", a.A, a.B, a.Inner)
@@ -180,7 +175,6 @@ type Dropout struct {
 	X, Y  View // [rows, Width]
 }
 
-// Views implements Kernel.
 func (a *Dropout) Views(c *Checker) {
 	c.positive("Width", a.Width)
 	n := c.whole("Y", &a.Y)

@@ -99,7 +99,6 @@ type Gather struct {
 	Width int
 }
 
-// Views implements Kernel.
 func (a *Gather) Views(c *Checker) {
 	c.positive("Width", a.Width)
 	n := c.wholeInts("Index", &a.Index)
@@ -114,7 +113,6 @@ type GatherLists struct {
 	Width                      int
 }
 
-// Views implements Kernel.
 func (a *GatherLists) Views(c *Checker) {
 	c.positive("Width", a.Width)
 	n := c.wholeInts("Index", &a.Index)
@@ -136,7 +134,6 @@ type Guard struct {
 	Losses            []View
 }
 
-// Views implements Kernel.
 func (a *Guard) Views(c *Checker) {
 	c.floats("Coefficient", &a.Coefficient, 1)
 	c.floats("Norm", &a.Norm, 1)

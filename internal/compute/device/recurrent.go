@@ -21,7 +21,6 @@ type GRU struct {
 	GRUDirection
 }
 
-// Views implements Kernel.
 func (a *GRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
 	batch, rows := len(a.Lengths.Host), c.packed(&a.Lengths, anyLength)
@@ -59,7 +58,6 @@ type BiGRU struct {
 	Directions [2]GRUDirection
 }
 
-// Views implements Kernel.
 func (a *BiGRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
 	rows := c.packed(&a.Lengths, anyLength)
@@ -123,7 +121,6 @@ type GRUCell struct {
 	DY, Carry     View
 }
 
-// Views implements Kernel.
 func (a *GRUCell) Views(c *Checker) {
 	c.positive("N H", a.N, a.H)
 	n := a.N * a.H

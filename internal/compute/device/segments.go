@@ -11,7 +11,6 @@ type SegmentMeans struct {
 	D           int
 }
 
-// Views implements Kernel.
 func (a *SegmentMeans) Views(c *Checker) {
 	c.positive("D", a.D)
 	n := c.lengths("Counts", &a.Counts, 1, anyLength)
@@ -28,7 +27,6 @@ type UnpackWords struct {
 	Back     bool
 }
 
-// Views implements Kernel.
 func (a *UnpackWords) Views(c *Checker) {
 	c.positive("D", a.D)
 	n := c.packed(&a.Lengths, anyLength)
@@ -57,7 +55,6 @@ type GatedPool struct {
 	DOut, DL, DG, DX, DW View
 }
 
-// Views implements Kernel.
 func (a *GatedPool) Views(c *Checker) {
 	c.positive("D", a.D)
 	items, rows := len(a.Counts.Host), c.lengths("Counts", &a.Counts, 1, anyLength)

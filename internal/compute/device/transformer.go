@@ -21,7 +21,6 @@ type Embed struct {
 	Out           View // [T, D]
 }
 
-// Views implements Kernel.
 func (a *Embed) Views(c *Checker) {
 	c.positive("L V P K D", a.L, a.V, a.P, a.K, a.D)
 	rows := c.lengths("Lengths", &a.Lengths, 1, min(a.L, a.P))
@@ -65,7 +64,6 @@ type LayerNorm struct {
 	Operand         bool
 }
 
-// Views implements Kernel.
 func (a *LayerNorm) Views(c *Checker) {
 	c.positive("D", a.D)
 	a.Drop.views(c, "Drop.Step", "Drop.Rows", a.N)

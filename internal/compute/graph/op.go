@@ -268,7 +268,6 @@ func nodeType(dt tensor.Dtype, s tensor.Shape) hm.Type {
 	return G.TensorType{Dims: s.Dims(), Of: dt}
 }
 
-// Arity implements gorgonia.Op.
 func (o *Op) Arity() int { return len(o.args) }
 
 // Type implements gorgonia.Op; it returns a fresh value each time.
@@ -283,7 +282,6 @@ func (o *Op) Type() hm.Type {
 	return hm.NewFnType(ts...)
 }
 
-// InferShape implements gorgonia.Op.
 func (o *Op) InferShape(...G.DimSizer) (tensor.Shape, error) {
 	if len(o.Outs) > 1 {
 		n := 0
@@ -303,31 +301,24 @@ func (o *Op) Do(...G.Value) (G.Value, error) {
 	return nil, fmt.Errorf("%s runs only in a Program", o.Name)
 }
 
-// ReturnsPtr implements gorgonia.Op.
 func (o *Op) ReturnsPtr() bool { return true }
 
-// CallsExtern implements gorgonia.Op.
 func (o *Op) CallsExtern() bool { return false }
 
-// OverwritesInput implements gorgonia.Op.
 func (o *Op) OverwritesInput() int { return -1 }
 
-// WriteHash implements gorgonia.Op.
 func (o *Op) WriteHash(h hash.Hash) { fmt.Fprintf(h, "vse#%d:%s", o.id, o.Name) }
 
-// Hashcode implements gorgonia.Op.
 func (o *Op) Hashcode() uint32 { return o.hash }
 
 func (o *Op) String() string { return o.Name }
 
-// DiffWRT implements gorgonia.SDOp.
 func (o *Op) DiffWRT(inputs int) []bool {
 	w := make([]bool, inputs)
 	copy(w, o.NeedsGrad)
 	return w
 }
 
-// SymDiff implements gorgonia.SDOp.
 func (o *Op) SymDiff(inputs G.Nodes, output, grad *Node) (out G.Nodes, err error) {
 	if o.Grad == nil {
 		return nil, fmt.Errorf("%s has no gradient", o.Name)

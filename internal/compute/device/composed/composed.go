@@ -43,7 +43,6 @@ func With(own device.Device, alone bool, more func(d *Device) []any) *Device {
 	return d
 }
 
-// Unwrap implements device.Wrapper.
 func (d *Device) Unwrap() device.Device { return d.Device }
 
 // Do implements device.Device: the device's own kernel, or the composed one.
@@ -63,7 +62,6 @@ func (d *Device) compose(k device.Kernel) bool {
 // sizes is a device.Inspector that looks at type and size alone: whose memory it is its own kernels see.
 type sizes struct{}
 
-// Inspect implements device.Inspector.
 func (sizes) Inspect(b device.Buffer) (t device.DType, n int, fault string) {
 	return b.DType(), b.Len(), ""
 }

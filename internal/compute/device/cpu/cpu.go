@@ -74,13 +74,12 @@ type dev[T vec.Float] struct {
 	held      map[*buffer[T]]struct{} // see Hold
 
 	memory       memoryLoops[T]
-	gemm         gemmState[T]
+	product      product[T] // of multiply and Gemm
 	single       []single[T]
 	elements     elementLoop[T]
 	biasActivate biasActivateLoop[T]
 	columns      columnLoop[T]
 	norms        normLoop[T]
-	normGrads    normGradLoop[T]
 	batchNorms   batchNormLoop[T]
 	poolWeight   poolWeights[T]
 	sortPools    sortPool[T]
@@ -116,7 +115,6 @@ type dev[T vec.Float] struct {
 	segments      segmentLoop[T]
 	maps          mapLoop[T]
 	reductions    reduceLoop[T]
-	segmentFirst  []int
 	swap          swapLoop[T]
 	entropy       entropyLoop[T]
 	hinge         hingeState[T]
@@ -133,7 +131,6 @@ func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precisi
 	return d
 }
 
-// Do implements device.Device.
 func (d *dev[T]) Do(k device.Kernel) bool {
 	d.checker.Check(k)
 	return d.kernels.Do(k)
@@ -152,13 +149,11 @@ func (d *dev[T]) Name() string {
 // for them.
 func (d *dev[T]) EmulatesBF16() bool { return d.precision == BF16 && d.products.name() == "emulated" }
 
-// Float64 implements device.Device.
 func (d *dev[T]) Float64() bool { return d.precision == FP64 }
 
 // Sync implements device.Device; kernels have finished when they return.
 func (d *dev[T]) Sync() error { return nil }
 
-// Close implements device.Device.
 func (d *dev[T]) Close() error {
 	if d.closed {
 		return nil

@@ -128,13 +128,10 @@ func New(d device.Device, w World) (*Device, error) {
 	return own, nil
 }
 
-// Unwrap implements device.Wrapper.
 func (d *Device) Unwrap() device.Device { return d.Device }
 
-// Rank implements device.Ranked.
 func (d *Device) Rank() (rank, ranks int) { return d.rank, d.ranks }
 
-// Wait implements device.Ranked.
 func (d *Device) Wait() { d.try(d.world.Wait) }
 
 // Sync implements device.Device; it also returns the first failure of a collective.
@@ -150,7 +147,6 @@ func (d *Device) try(call func() error) {
 	}
 }
 
-// Do implements device.Device.
 func (d *Device) Do(k device.Kernel) (has bool) {
 	has = true
 	defer d.lacking()
