@@ -28,9 +28,7 @@ func (l linear) input(c *Call, n int, dx, dy device.View, beta float64) {
 
 // weights computes dW = dyᵀ x, which may be absent.
 func (l linear) weights(c *Call, n int, dw, dy, x device.View) {
-	if dw.Present() {
-		Do(c, device.Gemm{TransA: true, M: l.out, N: l.in, K: n, Alpha: 1, A: dy, B: x, C: dw})
-	}
+	c.product(dw, device.Gemm{TransA: true, M: l.out, N: l.in, K: n, A: dy, B: x})
 }
 
 // triple are the products of queries, keys and values: one product [n, D] × [D, 3D] where the parameters lie side by
@@ -79,14 +77,11 @@ func (l triple) backward(c *Call, n int, dx, dy, x device.View, dw [3]int) {
 		}
 	}
 	if w, ok := joined(c.Out, dw); ok {
-		Do(c, device.Gemm{TransA: true, M: 3 * d, N: d, K: n, Alpha: 1, A: dy, B: x, C: w})
-	} else {
-		for i, w := range dw {
-			if c.Out[w].Present() {
-				Do(c, device.Gemm{TransA: true, M: d, N: d, K: n, Alpha: 1, A: l.part(dy, n, i), LDA: 3 * d,
-					B: x, C: c.Out[w]})
-			}
-		}
+		c.product(w, device.Gemm{TransA: true, M: 3 * d, N: d, K: n, A: dy, B: x})
+		return
+	}
+	for i, w := range dw {
+		c.product(c.Out[w], device.Gemm{TransA: true, M: d, N: d, K: n, A: l.part(dy, n, i), LDA: 3 * d, B: x})
 	}
 }
 
@@ -147,8 +142,8 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 		bw.Make = func(c *Call) {
 			a, ln, all := args(c)
 			dContext, dqkv := c.Temp[dContext], c.Temp[dqkv]
-			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0,
-				capacity*d) // whose gradient is done with before the three
+			// the gradient of the branch is done with before the three
+			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0, capacity*d)
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
 			ln.DBranchBias, ln.Operand = c.Out[dOutputB], true
 			DoGrad(c, ln)

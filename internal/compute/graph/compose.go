@@ -19,17 +19,18 @@ func (g *Graph) Multiply(a, b *Node) *Node {
 	}
 	op := &Op{Name: "multiply"}
 	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
-	op.Make = func(c *Call) { Do(c, device.Multiply{Dst: c.Out[y], A: c.In[left], B: c.In[right]}) }
+	multiply := func(c *Call, dst, a, b device.View) {
+		if dst.Present() {
+			Do(c, device.Multiply{Dst: dst, A: a, B: b})
+		}
+	}
+	op.Make = func(c *Call) { multiply(c, c.Out[y], c.In[left], c.In[right]) }
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
 		bw.Make = func(c *Call) {
-			if c.Out[dLeft].Present() {
-				Do(c, device.Multiply{Dst: c.Out[dLeft], A: c.In[right], B: c.In[dy]})
-			}
-			if c.Out[dRight].Present() {
-				Do(c, device.Multiply{Dst: c.Out[dRight], A: c.In[left], B: c.In[dy]})
-			}
+			multiply(c, c.Out[dLeft], c.In[right], c.In[dy])
+			multiply(c, c.Out[dRight], c.In[left], c.In[dy])
 		}
 		return g.gradients(bw)
 	}
@@ -115,14 +116,6 @@ func (a Axis) shapes(x tensor.Shape) (device.Reduce, tensor.Shape) {
 	return device.Reduce{N: n, D: a.width}, tensor.Shape{n}
 }
 
-// lengths declares the counts as an argument of an op, -1 where there are none.
-func (a Axis) lengths(op *Op) int {
-	if a.counts == nil {
-		return -1
-	}
-	return op.arg(a.counts, false)
-}
-
 // reduce fills the arguments of a kernel in.
 func reduce(c *Call, args device.Reduce, lengths int, x, y device.View) device.Reduce {
 	args.X, args.Y = x, y
@@ -137,7 +130,7 @@ func (g *Graph) Sum(x *Node, a Axis) *Node {
 	from := x.Shape().Clone()
 	args, to := a.shapes(from)
 	op := &Op{Name: fmt.Sprintf("sums of %v", from)}
-	values, counts, y := op.arg(x, true), a.lengths(op), op.result(to...)
+	values, counts, y := op.arg(x, true), op.optional(a.counts, false), op.result(to...)
 	op.Make = func(c *Call) { Do(c, reduce(c, args, counts, c.In[values], c.Out[y])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Broadcast(dy, a, from...)) }
 	return g.apply(op)
@@ -168,7 +161,7 @@ func (g *Graph) Broadcast(y *Node, a Axis, shape ...int) *Node {
 	}
 	shapeOfY := y.Shape().Clone()
 	op := &Op{Name: fmt.Sprintf("spread over %v", to)}
-	values, counts, x := op.arg(y, true), a.lengths(op), op.result(to...)
+	values, counts, x := op.arg(y, true), op.optional(a.counts, false), op.result(to...)
 	op.Make = func(c *Call) { DoGrad(c, reduce(c, args, counts, c.Out[x], c.In[values])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Reshape(g.Sum(dy, a), shapeOfY...)) }
 	return g.apply(op)

@@ -126,15 +126,13 @@ func (k *kernelOp) result(y, dy *device.View, read bool, shape ...int) *Node {
 		}
 		arg(dyNode, argument{view: dy})
 		for _, x := range k.grads {
-			i, other := b.gradient(x.i), -1
 			if k.always {
-				other = b.scratch(size(b.Outs[i]))
+				grad := b.written(x.i)
+				fields = append(fields, func(c *Call) { *x.view = grad(c) })
+				continue
 			}
-			fields = append(fields, func(c *Call) {
-				if *x.view = c.Out[i]; other >= 0 {
-					*x.view = or(c.Out[i], c.Temp[other])
-				}
-			})
+			i := b.gradient(x.i)
+			fields = append(fields, func(c *Call) { *x.view = c.Out[i] })
 		}
 		for _, x := range k.temp {
 			i := b.scratch(x.i)

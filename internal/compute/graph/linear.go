@@ -21,42 +21,25 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 		return linearByRows(g, t, rows)
 	}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
-	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1
 	if b != nil {
 		wantShape("bias of a linear layer", b, o)
-		bias = op.arg(b, true)
 	}
-	y := op.result(n, o)
+	rows, weight, bias, y := op.arg(x, true), op.arg(w, true), op.optional(b, true), op.result(n, o)
 	op.Make = func(c *Call) {
-		a := device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
-			Even: t.Even}
-		if bias >= 0 {
-			a.Bias = c.In[bias]
-		}
-		Do(c, a)
+		Do(c, device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
+			Bias: view(c.In, bias), Even: t.Even})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no bias
-		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), -1
-		if bias >= 0 {
-			dBias = bw.gradient(bias)
-		}
+		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), bw.gradient(bias)
 		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
 		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
 		bw.Make = func(c *Call) {
 			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
-			if dBias >= 0 && c.Out[dBias].Present() {
-				// and rounds dy for the products, where they read it as bfloat16
-				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: dy, Rows: n, Columns: o})
-			}
-			if c.Out[dx].Present() {
-				Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
-					Even: t.Even})
-			}
-			if c.Out[dWeight].Present() {
-				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(dWeight), A: dy, B: x,
-					C: c.Out[dWeight], Even: t.Even})
-			}
+			c.columnSums(view(c.Out, dBias), dy, n, o)
+			c.product(c.Out[dx], device.Gemm{M: n, N: i, K: o, Beta: c.beta(dx), A: dy, B: w, Even: t.Even})
+			c.product(c.Out[dWeight], device.Gemm{TransA: true, M: o, N: i, K: n, Beta: c.beta(dWeight), A: dy, B: x,
+				Even: t.Even})
 		}
 		return g.gradients(bw)
 	}
@@ -89,11 +72,11 @@ func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	pieces := device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
 	items := device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Items: all, Width: o}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Shard.Ranks), Collective: true}
-	inputs, weight, bias := op.arg(gatherAsync(g, t.X, o/g.Shard.Ranks), false), op.arg(t.W, true), -1
 	if t.B != nil {
 		wantShape("bias of a linear layer", t.B, o)
-		bias = op.arg(t.B, true)
 	}
+	inputs, weight, bias := op.arg(gatherAsync(g, t.X, o/g.Shard.Ranks), false), op.arg(t.W, true),
+		op.optional(t.B, true)
 	y, products, turned := op.result(n, o), op.scratch(all*o), op.scratch(o*all)
 	op.Make = func(c *Call) {
 		own, whole := c.Temp[products].Slice(0, all*(hi-lo)), c.Temp[turned]
@@ -112,15 +95,10 @@ func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward()
 		bw.ownRows = true
-		dWeight, dBias := bw.gradient(weight), -1
-		if bias >= 0 {
-			dBias = bw.gradient(bias)
-		}
+		dWeight, dBias := bw.gradient(weight), bw.gradient(bias)
 		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(gatherAsync(g, dyNode, 0), false)
 		bw.Make = func(c *Call) {
-			if dBias >= 0 && c.Out[dBias].Present() {
-				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: c.In[dy], Rows: n, Columns: o})
-			}
+			c.columnSums(view(c.Out, dBias), c.In[dy], n, o)
 			Do(c, device.Wait{X: c.In[dys]})
 			if c.Out[dWeight].Present() {
 				Do(c, device.Gemm{TransA: true, M: hi - lo, N: i, K: all, Alpha: 1, A: c.In[dys].Slice(lo, c.In[dys].N),

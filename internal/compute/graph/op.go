@@ -128,6 +128,22 @@ func (o *Op) arg(n *Node, grad bool) int {
 	return len(o.in) - 1
 }
 
+// optional is arg for an argument that may be nil: then it is -1.
+func (o *Op) optional(n *Node, grad bool) int {
+	if n == nil {
+		return -1
+	}
+	return o.arg(n, grad)
+}
+
+// view returns one of the views of a call, absent for an optional operand that is not there.
+func view(all []device.View, i int) device.View {
+	if i < 0 {
+		return device.View{}
+	}
+	return all[i]
+}
+
 // result declares a result of a shape, a scalar without one.
 func (o *Op) result(shape ...int) int {
 	o.Outs = append(o.Outs, tensor.Shape(shape))
@@ -162,14 +178,40 @@ func (o *Op) backward(in ...*Node) *Op {
 	return b
 }
 
-// gradient declares the result of a backward op that is the gradient of an argument of the forward op.
+// gradient declares the result of a backward op that is the gradient of an argument of the forward op, -1 for -1.
 func (o *Op) gradient(arg int) int {
+	if arg < 0 {
+		return -1
+	}
 	shape := o.Forward.in[arg].Shape().Clone()
 	if shape.IsScalar() {
 		shape = nil
 	}
 	o.of = append(o.of, arg)
 	return o.result(shape...)
+}
+
+// written is gradient for a kernel that always writes it: where nobody reads it, it is in scratch memory.
+func (o *Op) written(arg int) func(c *Call) device.View {
+	i := o.gradient(arg)
+	other := o.scratch(size(o.Outs[i]))
+	return func(c *Call) device.View { return or(c.Out[i], c.Temp[other]) }
+}
+
+// product computes C = op(A) op(B) as a says, where somebody reads it.
+func (c *Call) product(to device.View, a device.Gemm) {
+	if to.Present() {
+		a.Alpha, a.C = 1, to
+		Do(c, a)
+	}
+}
+
+// columnSums computes the gradient of a bias from the gradient dy of rows, where somebody reads it. A device may round
+// dy meanwhile for the products that follow.
+func (c *Call) columnSums(to, dy device.View, rows, columns int) {
+	if to.Present() {
+		Do(c, device.ColumnSum{Dst: to, X: dy, Rows: rows, Columns: columns})
+	}
 }
 
 // apply adds an op with declared arguments and one result to the graph.

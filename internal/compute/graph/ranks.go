@@ -41,10 +41,7 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 		wantShape("lengths of rows that are gathered", lengths, deal.Items)
 	}
 	op := &Op{Name: fmt.Sprintf("%s of %d values a row from %d ranks", name, deal.Width, deal.Ranks), Collective: true}
-	own, counts := op.arg(x, true), -1
-	if lengths != nil {
-		counts = op.arg(lengths, false)
-	}
+	own, counts := op.arg(x, true), op.optional(lengths, false)
 	whole := op.result(append(tensor.Shape{capacity}, shape[1:]...)...)
 	dealt := func(c *Call) device.Shard {
 		d := deal

@@ -43,17 +43,9 @@ func (g *Graph) LinearCrossEntropy(states, w, bias, labels, mask, steps *Node) *
 			a.DLoss, a.DLogits = c.In[dy], a.Logits
 			DoGrad(c, a)
 			n := device.Total(a.Lengths.Host)
-			if c.Out[dOffset].Present() {
-				// and rounds DLogits, see Linear
-				Do(c, device.ColumnSum{Dst: c.Out[dOffset], X: a.DLogits, Rows: n, Columns: v})
-			}
-			if c.Out[dHidden].Present() {
-				Do(c, device.Gemm{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[weight], C: c.Out[dHidden]})
-			}
-			if c.Out[dWeight].Present() {
-				Do(c, device.Gemm{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[hidden],
-					C: c.Out[dWeight]})
-			}
+			c.columnSums(c.Out[dOffset], a.DLogits, n, v)
+			c.product(c.Out[dHidden], device.Gemm{M: n, N: h, K: v, A: a.DLogits, B: c.In[weight]})
+			c.product(c.Out[dWeight], device.Gemm{TransA: true, M: v, N: h, K: n, A: a.DLogits, B: c.In[hidden]})
 		}
 		return g.gradients(bw)
 	}
