@@ -1,8 +1,6 @@
 package gemm
 
-import (
-	"time"
-)
+import "time"
 
 // Measure returns the speed of the engine at one shape in GFLOP/s (10^9 floating-point operations, 2 M N K per
 // product, a second): the best single product within about d, after one to warm up. It allocates operands of the
