@@ -1,7 +1,8 @@
 package device
 
-// AdditiveAttention lets one query per sequence attend to the sequence's regions (Bahdanau, Cho, Bengio: "Neural machine
-// translation by jointly learning to align and translate", ICLR 2015), for the first B queries with R regions each:
+// AdditiveAttention lets one query per sequence attend to the sequence's regions (Bahdanau, Cho, Bengio: "Neural
+// machine translation by jointly learning to align and translate", ICLR 2015), for the first B queries with R regions
+// each:
 //
 //	e_br = Vector · tanh(Keys_br + Query_b)    Weights_b = softmax_r e_br    Context_b = Σ_r Weights_br Values_br
 //

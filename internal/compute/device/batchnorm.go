@@ -1,10 +1,10 @@
 package device
 
 // BatchNorm computes y = w·(x - μ)/√(σ² + ε) + b for each channel (torch.nn.BatchNorm1d), for X, Y [Outer, C, Inner]
-// and Weight, Bias, RunningMean, RunningVar [C]. The statistics of a channel are over Outer and Inner. With Train, μ and
-// σ² are the mean and the biased variance of X. The running statistics r ← (1 - Momentum)·r + Momentum·batch are then
-// updated in place unless the variance is not finite; their variance is the unbiased one, or the biased one of a single
-// value. Without Train, μ and σ² are the running statistics, which do not change. Mean and InvStd [C] keep μ and
+// and Weight, Bias, RunningMean, RunningVar [C]. The statistics of a channel are over Outer and Inner. With Train, μ
+// and σ² are the mean and the biased variance of X. The running statistics r ← (1 - Momentum)·r + Momentum·batch are
+// then updated in place unless the variance is not finite; their variance is the unbiased one, or the biased one of a
+// single value. Without Train, μ and σ² are the running statistics, which do not change. Mean and InvStd [C] keep μ and
 // 1/√(σ² + ε) for the gradient.
 //
 // Pads rows more, all with the value Pad [C], take part in the statistics without being stored: zero padding after a

@@ -9,8 +9,8 @@ import "slices"
 // Item i of a global batch belongs to rank i mod Ranks. So every rank has both long and short captions of a sorted
 // batch, and the captions of a rank are sorted too.
 //
-// An Async collective may run concurrently with the kernels that follow it, until Wait: they must not write its arguments
-// or read its results. Async collectives run in the order of the calls, like all others.
+// An Async collective may run concurrently with the kernels that follow it, until Wait: they must not write its
+// arguments or read its results. Async collectives run in the order of the calls, like all others.
 
 // Ranked is implemented by devices of a job with several ranks.
 type Ranked interface {
@@ -83,8 +83,8 @@ func (d *Shard) Values() (all, own int) {
 	return all, own
 }
 
-// Most returns the number of values of the rank that has the most. If the lengths are upper bounds, it is the most that a
-// rank can have where the sequences are sorted, the longest first.
+// Most returns the number of values of the rank that has the most. If the lengths are upper bounds, it is the most that
+// a rank can have where the sequences are sorted, the longest first.
 func (d *Shard) Most() (most int) {
 	values := make([]int, d.Ranks)
 	all, longest := 0, 0

@@ -22,13 +22,13 @@ const (
 //	n_jk = x_jk/(‖x_·k‖ + 1e-8), the norm over the queries of the pair, or with Softmax softmax_j(x_jk)
 //	w_jk = softmax_k(Lambda·n_jk)    c_j = Σ_k w_jk s_k    u_j = q_j·c_j / max(‖q_j‖‖c_j‖, 1e-8)
 //
-// or with Max u_j = max_k a_jk. Pool computes a score from the u of its queries. Mask is nonzero for the regions that an
-// image has: the first ones, at least one. Without Mask an image has all regions. Softmax is for products whose
+// or with Max u_j = max_k a_jk. Pool computes a score from the u of its queries. Mask is nonzero for the regions that
+// an image has: the first ones, at least one. Without Mask an image has all regions. Softmax is for products whose
 // exponentials need no shift.
 //
 // The contexts c_j need not be computed: with the Gram matrix G of the sources, q_j·c_j = Σ_k w_jk a_jk and ‖c_j‖² =
-// w_j G w_jᵀ. The gradient reads DScores and writes DRegions and DWords, both optional. It may skip pairs whose gradient
-// is exactly 0.
+// w_j G w_jᵀ. The gradient reads DScores and writes DRegions and DWords, both optional. It may skip pairs whose
+// gradient is exactly 0.
 type CrossScores struct {
 	Gradient
 	B, R, E        int

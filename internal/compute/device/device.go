@@ -6,9 +6,9 @@
 // device/cuda compute nearly all kernels, lab/reference a few. A new device has to pass the conformance suite
 // (lab/devicetest) and nothing else; a new network needs no device code.
 //
-// Conventions: matrices are row-major. B is the batch size, L the longest caption of the batch, T = Σ lengths the number
-// of words of a batch, D a feature size, H a hidden size. Views have no shape; kernels give it. Unless a kernel says
-// otherwise, an output must not overlap an input. Kernels run in the order of the calls; a device may run them
+// Conventions: matrices are row-major. B is the batch size, L the longest caption of the batch, T = Σ lengths the
+// number of words of a batch, D a feature size, H a hidden size. Views have no shape; kernels give it. Unless a kernel
+// says otherwise, an output must not overlap an input. Kernels run in the order of the calls; a device may run them
 // asynchronously until Sync or a download. Kernels check the sizes of their views (Checker) and panic with what they
 // expected and found: the graph was built wrongly, whatever the input data.
 package device

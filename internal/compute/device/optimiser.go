@@ -20,8 +20,8 @@ func (a *ClipCoefficient) Views(c *Checker) {
 	c.floats("SumSquares", &a.SumSquares, 1)
 }
 
-// Factored is a gradient that is known as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a
-// large linear layer that saves writing the gradient and reading it twice, which costs more time than the arithmetic.
+// Factored is a gradient given as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a large
+// linear layer, writing the gradient and reading it twice takes more time than the arithmetic.
 type Factored struct {
 	N, O, I int
 	DY, X   View
@@ -63,8 +63,8 @@ func (a *Adam) Views(c *Checker) {
 	a.state(c, n)
 }
 
-// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is made piece by piece in fast memory and
-// never stored; G is absent.
+// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is computed piece by piece in fast memory and
+// not stored; G is absent.
 type AdamFactored struct {
 	Adam
 	Factored

@@ -41,8 +41,8 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 			agrees := func(what string, at int) {
 				t.Helper()
 				if d := differ(want, p.C); d >= 0 {
-					t.Fatalf("%s %v: %s %d gives %v at %d, whole on one thread %v", kernelName(e, bf16[i], p.K), p, what,
-						at, p.C[d], d, want[d])
+					t.Fatalf("%s %v: %s %d gives %v at %d, whole on one thread %v", kernelName(e, bf16[i], p.K), p,
+						what, at, p.C[d], d, want[d])
 				}
 				p.reset()
 			}

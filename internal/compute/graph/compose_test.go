@@ -77,20 +77,20 @@ var composeCases = []opCase{
 		w, l := wordsOf(g), lengthsOf(g)
 		return g.SelectRows(in[0], w, l)
 	}},
-	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in[0], in[1], lengthsOf(g), 2) }},
-	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in[0], in[1], lengthsOf(g), 5) }},
+	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in, lengthsOf(g), 2) }},
+	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in, lengthsOf(g), 5) }},
 }
 
 // ofRows is the width of rows of which n stay in the cache of a processor, of 512 Ki values.
 func ofRows(n int) int { return 1 << 19 / n }
 
-// tiles scores images with the words of captions, n images at a time.
-func tiles(g *Graph, images, words, lengths *Node, n int) *Node {
+// tiles scores images with the words of captions, the two values of in, n images at a time.
+func tiles(g *Graph, in []*Node, lengths *Node, n int) *Node {
 	score := func(g *Graph, images, all []*Node) *Node {
 		s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
 		return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
 	}
-	return g.Tiles(ofRows(n), []*Node{images}, []*Node{words, lengths}, score)
+	return g.Tiles(ofRows(n), in[:1], []*Node{in[1], lengths}, score)
 }
 
 // Tiles of any size give the same values and gradients, whichever gradients are read, and a gradient of a value that
@@ -102,7 +102,7 @@ func TestTilesChangeNothing(t *testing.T) {
 			s := newSession(t, cpu.FP64, 2)
 			g := s.Graph()
 			in := []*graph.Node{g.Input("x0", 5, 3), g.Input("x1", 8, 3)}
-			out := tiles(g, in[0], in[1], lengthsOf(g), n)
+			out := tiles(g, in, lengthsOf(g), n)
 			cost := g.WeightedSum(out, g.Input("w", 5, 3))
 			var wrt []*graph.Node
 			for _, k := range read {
@@ -147,7 +147,7 @@ func TestTilesBoundMemory(t *testing.T) {
 		s := newSession(t, cpu.FP32, 1)
 		g := s.Graph()
 		images, words := g.Input("images", 64, 8), g.Input("words", 400, 8)
-		out := tiles(g, images, words, g.InputInts("lengths", 40), n)
+		out := tiles(g, []*Node{images, words}, g.InputInts("lengths", 40), n)
 		cost := g.WeightedSum(out, g.Input("w", 64, 40))
 		grads := try.Get(g.Gradients(cost, images, words))(t)
 		try.Get(graph.Compile(s, g, append([]*graph.Node{cost}, grads...), nil))(t)

@@ -80,8 +80,8 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, numbers *Node, w Decode
 			k.DKeys, k.DRegions, k.DVector = c.Temp[dKeys], c.Out[dRegions], c.Temp[dVector]
 			DoGrad(c, k)
 
-			// The gradients of the gates are [n, r, z, hn] in a row: the last three parts belong to the rows of WHH, the
-			// second and third, and the first, to the rows of WIH.
+			// The gradients of the gates are [n, r, z, hn] in a row: the last three parts belong to the rows of WHH,
+			// the second and third, and the first, to the rows of WIH.
 			rz, newer := from(k.Gates, h), 2*h*(words+e) // newer: where the rows of n begin in WIH
 			wih, bias, dWIH, dBIH := c.In[wih], c.Temp[biases], c.Out[dWIH], c.Out[dBIH]
 			c.columnSums(bias, k.Gates, n, 4*h)
@@ -95,10 +95,10 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, numbers *Node, w Decode
 				x        device.View
 				at, size int
 			}{{c.In[vectors], 0, words}, {k.Context, words, e}} {
-				c.product(from(dWIH, p.at), device.Gemm{TransA: true, M: 2 * h, N: p.size, K: n, A: rz, LDA: 4 * h, B: p.x,
-					LDC: words + e})
-				c.product(from(dWIH, newer+p.at), device.Gemm{TransA: true, M: h, N: p.size, K: n, A: k.Gates, LDA: 4 * h,
+				c.product(from(dWIH, p.at), device.Gemm{TransA: true, M: 2 * h, N: p.size, K: n, A: rz, LDA: 4 * h,
 					B: p.x, LDC: words + e})
+				c.product(from(dWIH, newer+p.at), device.Gemm{TransA: true, M: h, N: p.size, K: n, A: k.Gates,
+					LDA: 4 * h, B: p.x, LDC: words + e})
 			}
 			c.product(c.Out[dWHH], device.Gemm{TransA: true, M: 3 * h, N: h, K: n, A: rz, LDA: 4 * h, B: k.Prev})
 

@@ -56,7 +56,8 @@ func lengthsOf(g *Graph) *Node { return g.InputInts("lengths", 3) }
 
 func gruCase(name string, reverse, final bool) opCase {
 	return opCase{name, [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *Graph, in []*Node) *Node {
-		return g.GRU(in[0], lengthsOf(g), graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}, reverse, final)
+		w := graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}
+		return g.GRU(in[0], lengthsOf(g), w, reverse, final)
 	}}
 }
 
@@ -115,7 +116,8 @@ var opCases = []opCase{
 	{"batch norm of the first axis, evaluation", [][]int{{3, 4}, {3}, {3}}, batchNorm(false, 0)},
 	{"rows of linear", [][]int{{12, 2}, {3, 2}, {3}, {12, 4}, {3, 4}},
 		func(g *Graph, in []*Node) *Node {
-			return g.LinearRows(lengthsOf(g), graph.LinearTerm{X: in[0], W: in[1], B: in[2]}, graph.LinearTerm{X: in[3], W: in[4]})
+			return g.LinearRows(lengthsOf(g), graph.LinearTerm{X: in[0], W: in[1], B: in[2]},
+				graph.LinearTerm{X: in[3], W: in[4]})
 		}},
 	{"rows of batch norm", [][]int{{12, 3}, {3}, {3}}, func(g *Graph, in []*Node) *Node {
 		l := lengthsOf(g)

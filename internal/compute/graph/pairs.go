@@ -231,7 +231,8 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 		bw := op.backward(in...)
 		out, dy := bw.arg(outNode, false), bw.arg(dyNode, false)
 		dX, dQuery, dQueryBias := bw.gradient(nodes), bw.written(query), bw.written(queryBias)
-		dKey, dKeyBias, dLast, dLastBias := bw.written(key), bw.gradient(keyBias), bw.written(last), bw.written(lastBias)
+		dKey, dKeyBias := bw.written(key), bw.gradient(keyBias)
+		dLast, dLastBias := bw.written(last), bw.written(lastBias)
 		dM, dV := bw.scratch(s*s), bw.scratch(s)
 		bw.Make = func(c *Call) {
 			a := args(c)

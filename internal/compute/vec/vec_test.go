@@ -52,9 +52,11 @@ const rounding = 1e-7
 
 func kernelCases[T vec.Float]() []kernelCase[T] {
 	const limit = 1 << 31
-	scalars := vec.AdamScalars[T]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3, Decay: .99}
+	scalars := vec.AdamScalars[T]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3,
+		Decay: .99}
 	var cases []kernelCase[T]
-	returns := func(name string, widths []int, slack float64, call func(o *vec.Ops[T], x [][]T, words []uint32) float64) {
+	returns := func(name string, widths []int, slack float64,
+		call func(o *vec.Ops[T], x [][]T, words []uint32) float64) {
 		cases = append(cases, kernelCase[T]{name, widths, slack, call})
 	}
 	add := func(name string, widths []int, call func(o *vec.Ops[T], x [][]T)) {
@@ -108,7 +110,9 @@ func kernelCases[T vec.Float]() []kernelCase[T] {
 		o.NormSums(x[0], x[1], x[2], x[3], x[4], 1.5, -.75, sums[:])
 		return float64(sums[0]) + 3*float64(sums[1])
 	})
-	add("NormGrad", []int{1, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.NormGrad(x[0], x[1], x[2], x[3], 1.5, -.75, .5) })
+	add("NormGrad", []int{1, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) {
+		o.NormGrad(x[0], x[1], x[2], x[3], 1.5, -.75, .5)
+	})
 	return cases
 }
 

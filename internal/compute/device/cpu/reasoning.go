@@ -52,7 +52,8 @@ func (d *dev[T]) beginReason(a device.GraphReason) *reasoning[T] {
 		}
 		w.pairs = slices.Grow(w.pairs[:0], l.capacity)
 	}
-	l.x, l.v, l.bias, l.out, l.wanted = d.values(a.X), d.values(a.V), d.values(a.Bias), d.values(a.Out), d.values(a.Wanted)
+	l.x, l.v, l.bias, l.out = d.values(a.X), d.values(a.V), d.values(a.Bias), d.values(a.Out)
+	l.wanted = d.values(a.Wanted)
 	if l.y = nil; !a.First {
 		l.y = d.values(a.Y)
 	}
