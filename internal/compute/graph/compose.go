@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Ops from which networks compose what has no kernel of its own (device/primitives.go). A sum or a maximum runs along
+// Networks compose from these ops what has no kernel of its own (device/primitives.go). A sum or a maximum runs along
 // rows, x [N, D] → [N], or along segments, sets of rows with counts [C]: x [capacity, D] → [C, D].
 
 // Multiply computes a∘b for two values of the same shape.
@@ -68,7 +68,7 @@ func (g *Graph) Map(f device.Function, c float64, x *Node) *Node {
 }
 
 // Tan computes the tangent of values from -1 to 1, by nine levels of Lambert's continued fraction
-// x/(1 - x²/(3 - x²/(5 - …))), which is exact to a rounding there.
+// x/(1 - x²/(3 - x²/(5 - …))), which is exact there up to rounding.
 func Tan(g *Graph, x *Node) *Node {
 	n := x.Shape().TotalSize()
 	op := &Op{Name: "tangent"}
@@ -91,7 +91,7 @@ func Tan(g *Graph, x *Node) *Node {
 	return g.apply(op)
 }
 
-// Axis is what a reduction runs along: rows of a number of values, or segments.
+// Axis says what a reduction runs along: rows with a number of values, or segments.
 type Axis struct {
 	width  int
 	counts *Node
@@ -181,7 +181,7 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	return k.result(&args.Y, &args.Y, true, to...) // read, so that the positions are there
 }
 
-// StopGradient is x as a constant: nothing flows back through it.
+// StopGradient returns x as a constant: no gradient flows through it.
 func (g *Graph) StopGradient(x *Node) *Node {
 	op := &Op{Name: "fixed", Outs: []tensor.Shape{x.Shape().Clone()}, NeedsGrad: []bool{false}, Alias: true}
 	x = g.Apply(op, x)
@@ -215,9 +215,9 @@ func (g *Graph) Repeat(x *Node, n int) *Node {
 	return g.Broadcast(g.Reshape(x, 1, d), AlongSegments(all), n, d)
 }
 
-// SelfAttention lets the rows of every set attend to each other: qkv [capacity, 3D] are their queries, keys and values,
-// side by side, counts [B] of them in each set; each head has D/heads columns. Rows are attended to whose entry of
-// attended [B, L], int32, is not 0; nil is all. The result is [capacity, D].
+// SelfAttention lets the rows of every set attend to each other: [capacity, D]. qkv [capacity, 3D] holds their queries,
+// keys and values side by side, and counts [B] the rows of each set; each head has D/heads columns. Rows whose entry of
+// attended [B, L], int32, is 0 are not attended to; nil means all rows are.
 func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	capacity, d := Dim(qkv, 0), Dim(qkv, 1)/3
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
@@ -245,8 +245,8 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	return k.result(&a.Context, &a.DContext, false, capacity, d)
 }
 
-// SelectRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b:
-// [B·L, D], the rows of item 0 first. counts [B] are between 1 and L.
+// SelectRows takes rows of x [capacity, D] by their numbers, the first counts_b of row b of positions [B, L] int32:
+// [B·L, D], the rows of item 0 first. counts [B] are from 1 to L.
 func (g *Graph) SelectRows(x, positions, counts *Node) *Node {
 	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)

@@ -14,8 +14,8 @@ type FilterWeights struct {
 }
 
 // Filtrate sums the similarity vectors of every pair (see Similarities) with attention weights: [B·C, S]. See
-// device.Filter and device.Filtrate. It is one op with the similarities, so that the gradient of the vectors, nearly
-// all of it a number for each times one row, is nowhere written out.
+// device.Filter and device.Filtrate. It is one op with the similarities, so that the gradient of the vectors, for most
+// vectors a number times one row, need not be stored.
 func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	l := newSimilarities(&x)
 	b, s, n, rows, pairs := l.b, l.s, l.n, l.rows(), l.b*l.n

@@ -151,3 +151,11 @@ func or(v, other device.View) device.View {
 	}
 	return other
 }
+
+// view returns one of the views of a call, absent for an optional operand that is not there.
+func view(all []device.View, i int) device.View {
+	if i < 0 {
+		return device.View{}
+	}
+	return all[i]
+}

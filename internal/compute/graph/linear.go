@@ -46,9 +46,9 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 	return g.apply(op)
 }
 
-// rowsOf are the rows of the weight of a linear layer that each rank multiplies: nil where it multiplies all, since it
-// updates all of them, x is not an input with one row for each item, or there are that many items that it takes less to
-// send the weight and its gradient than x, the products and their gradients.
+// rowsOf returns how many rows of the weight of a linear layer each rank multiplies. It is nil, which means all rows,
+// if every rank updates all rows, if x is not an input with one row for each item, or if sending the weight and its
+// gradient takes fewer bytes than sending x, the products and their gradients.
 func rowsOf(g *Graph, x, w *Node) []int32 {
 	rows := g.Shard.Rows[w.Name()]
 	input := g.leaves[x.Name()]
@@ -60,10 +60,10 @@ func rowsOf(g *Graph, x, w *Node) []int32 {
 	return rows
 }
 
-// linearByRows is a linear layer of inputs whose weight is too large to be sent: the ranks gather the inputs, each
-// multiplies all of them by its own rows of the weight, and they gather the products. So is the gradient of the weight
-// made, of these rows alone (OwnRows). The result is computed from the items that are here. Compile refuses a second
-// reader of the weight: what that one adds to the gradient would have to be summed over the ranks.
+// linearByRows is a linear layer of inputs whose weight is too large to be sent. The ranks gather the inputs, each rank
+// multiplies all of them by its own rows of the weight, and the ranks gather the products. The gradient of the weight
+// is computed for these rows alone (OwnRows). The result has the items of this rank. Compile refuses a second reader of
+// the weight, whose part of the gradient would have to be summed over the ranks.
 func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	g.leaves[t.W.Name()].byRows = true
 	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Shard.Items

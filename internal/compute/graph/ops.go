@@ -100,7 +100,8 @@ func around(s tensor.Shape, axis int) (outer, inner int) {
 	return outer, inner
 }
 
-// SurrogateLoss returns a scalar whose gradient with respect to x is dx: the way back from x. It has no value.
+// SurrogateLoss returns a scalar whose gradient with respect to x is dx, to start a backward pass at x. It has no
+// value.
 func SurrogateLoss(g *Graph, x, dx *Node) *Node {
 	wantShape("gradient that is given", dx, x.Shape()...)
 	op := &Op{Name: "gradient that is given"}

@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// gather fills an input with rows of a table on the device, or where that is nil with lists. It waits until all inputs
-// are fed: what is uploaded without a kernel in between may reach the device as one.
+// gather fills an input with rows of a table on the device, or with lists if table is nil. It waits until all inputs
+// are fed, because uploads without a kernel between them may be one copy.
 type gather struct {
 	table          device.Table
 	values, starts device.View
@@ -47,8 +47,8 @@ func (s *Instance) Bind(name string, v device.View) {
 	in.View, in.n, in.shared, in.external = v, v.N, false, true
 }
 
-// FeedStage sets the first values of a float input of n elements to the first ones of a stage, as FeedPart does. The
-// stage must not change before the values have come to the device (device.Streamer.StreamStage).
+// FeedStage is FeedPart for the first values of a stage. The stage must not change before the device has read it
+// (device.Streamer.StreamStage).
 func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, values, n int) error {
 	if has := max(len(from.Floats()), len(from.Halves())); values > min(n, has) {
 		return fmt.Errorf("input %s: %d values of a stage of %d, expected at most %d", name, values, has, n)
@@ -112,8 +112,8 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 	return nil
 }
 
-// MemoryNeeded returns the bytes that compiling the part of a graph that retain needs would allocate for its values: 0
-// if the memory of programs compiled before is large enough.
+// MemoryNeeded returns the bytes that compiling a graph for the nodes of retain would allocate for its values: 0 if the
+// memory of earlier programs is large enough.
 func (s *Instance) MemoryNeeded(g *Graph, retain ...*Node) (int64, error) {
 	pl, err := newPlan(g.expr, retain, nil)
 	if err != nil {
