@@ -18,7 +18,7 @@ type SVDOptions struct {
 	Tolerance float64 // largest angle (radians) by which the subspace may miss the exact one; 0 means 1e-7
 	MaxPasses int     // passes before the iteration gives up; 0 means 100
 
-	// Progress, if set, is told after each pass how much of the way to the tolerance is covered, in percent.
+	// Progress, if set, is called after each pass with the progress towards the tolerance, in percent.
 	Progress func(percent int)
 
 	kernels   *kernels // for tests; nil means the fastest of the processor

@@ -1,9 +1,9 @@
-// Package cpu is the device of the processor: every kernel of device.Device on all cores of the machine.
+// Package cpu is the device of the processor. It computes kernels on all cores of the machine.
 //
-// Work is cut into fixed pieces that depend on the sizes alone and handed out by par.Pool, so results are the same bits
+// Work is cut into pieces that depend on the sizes alone, and par.Pool hands them out, so results have the same bits
 // for any number of threads. A kernel allocates nothing once its scratch memory has grown to the sizes in use. Matrix
-// products come from internal/compute/gemm, vector arithmetic from internal/compute/vec. In precision fp64 all of it is
-// plain Go in float64.
+// products come from internal/compute/gemm, vector arithmetic from internal/compute/vec. In precision fp64 everything
+// is plain Go in float64.
 package cpu
 
 import (
@@ -17,7 +17,8 @@ import (
 
 // Precision names the arithmetic of a device.
 const (
-	// float32 throughout; even products (device.Gemm) may be exact to the largest values of a row and column
+	// float32 throughout; the error of even products (device.Gemm) may be relative to the largest values of a row and
+	// column
 	FP32 = "fp32"
 	BF16 = "bf16" // products of operands rounded to bfloat16, accumulated in float32; float32 elsewhere
 	FP64 = "fp64" // float64 in plain Go, for tests
@@ -25,9 +26,9 @@ const (
 
 // Options configure a device. The zero value is float32 on all cores with the fastest matrix product.
 type Options struct {
-	Threads   int    // 0: as many as the process may use
+	Threads   int    // 0: all processors that the process may use
 	Precision string // "fp32" (also ""), "bf16" or "fp64"
-	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; fp64 has but one
+	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; not used in fp64
 }
 
 // Validate reports the first option that is out of range.
@@ -136,7 +137,7 @@ func (d *dev[T]) Do(k device.Kernel) bool {
 	return d.kernels.Do(k)
 }
 
-// Name implements device.Device: threads, vector kernels, matrix products, precision.
+// Name says threads, vector kernels, matrix products and precision.
 func (d *dev[T]) Name() string {
 	threads := "1 thread"
 	if n := d.pool.Threads(); n > 1 {
