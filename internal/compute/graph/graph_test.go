@@ -329,31 +329,6 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	for i := range a {
 		a[i], b[i] = float32(-i), float32(2*i)
 	}
-	first := func(want float64) {
-		t.Helper()
-		try.Do(t, prog.RunAll())
-		if got := prog.Doubles(y)[n-1]; got != want {
-			t.Fatalf("last value %v, want %v", got, want)
-		}
-	}
-	try.Do(t, s.Feed("x", a))
-	first(n - 1)
-	try.Do(t, s.Feed("x", b))
-	first(2 * (n - 1))
-	c := make([]float64, n)
-	c[n-1] = -7
-	try.Do(t, s.FeedDoubles("x", c)) // must not write to b
-	first(7)
-	if b[n-1] != 2*(n-1) {
-		t.Fatal("feeding doubles overwrote the slice fed before")
-	}
-	try.Do(t, s.Feed("x", a))
-	first(n - 1)
-	allocs := testing.AllocsPerRun(10, func() { try.Do(t, s.Feed("x", a)); try.Do(t, s.Feed("x", b)) })
-	if allocs != 0 {
-		t.Errorf("%v allocations, want 0", allocs)
-	}
-	// A part: with capacity after it, as the loader's batches have, and without.
 	at := func(i int, want float64) {
 		t.Helper()
 		try.Do(t, prog.RunAll())
@@ -361,6 +336,24 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 			t.Fatalf("value %d is %v, want %v", i, got, want)
 		}
 	}
+	try.Do(t, s.Feed("x", a))
+	at(n-1, n-1)
+	try.Do(t, s.Feed("x", b))
+	at(n-1, 2*(n-1))
+	c := make([]float64, n)
+	c[n-1] = -7
+	try.Do(t, s.FeedDoubles("x", c)) // must not write to b
+	at(n-1, 7)
+	if b[n-1] != 2*(n-1) {
+		t.Fatal("feeding doubles overwrote the slice fed before")
+	}
+	try.Do(t, s.Feed("x", a))
+	at(n-1, n-1)
+	allocs := testing.AllocsPerRun(10, func() { try.Do(t, s.Feed("x", a)); try.Do(t, s.Feed("x", b)) })
+	if allocs != 0 {
+		t.Errorf("%v allocations, want 0", allocs)
+	}
+	// A part: with capacity after it, as the loader's batches have, and without.
 	try.Do(t, s.FeedPart("x", b[:n/2], n))
 	at(n/2-1, 2*(n/2-1))
 	try.Do(t, s.FeedPart("x", slices.Clip(a[:n/2]), n))

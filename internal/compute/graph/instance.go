@@ -151,15 +151,7 @@ func (s *Instance) inputOf(name string, t device.DType, n int) (*input, error) {
 // Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
 // read in place.
 func (s *Instance) Feed(name string, values []float32) error {
-	if d, ok := device.As[device.HostViewer](s.Dev); ok && len(values) >= shareFrom && s.share(d, name, values) {
-		return nil
-	}
-	in, err := s.inputOf(name, device.Float, len(values))
-	if err != nil {
-		return err
-	}
-	s.upload(in.View.Slice(0, in.n), values)
-	return nil
+	return s.FeedPart(name, values, len(values))
 }
 
 // upload copies values to an input, large ones beside the kernels of the step before.

@@ -73,17 +73,21 @@ func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n 
 			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
 		}
 	}
-	in, err := s.inputOf(name, device.Float, n)
-	if err != nil {
-		return err
+	_, err := s.gatherLater(name, device.Float, n, rows, gather{table: t, width: width})
+	return err
+}
+
+// gatherLater adds a gather by numbers into an input of n elements, and returns the input.
+func (s *Instance) gatherLater(name string, t device.DType, n int, numbers []int32, g gather) (in *input, err error) {
+	if g.to, err = s.inputOf(name, t, n); err != nil {
+		return nil, err
 	}
-	index, err := s.inputOf(name+".rows", device.Int32, len(rows))
-	if err != nil {
-		return err
+	if g.index, err = s.inputOf(name+".index", device.Int32, len(numbers)); err != nil {
+		return nil, err
 	}
-	s.Dev.UploadInts(index.View.Slice(0, len(rows)), rows)
-	s.gathers = append(s.gathers, gather{table: t, to: in, index: index, width: width})
-	return nil
+	s.Dev.UploadInts(g.index.View.Slice(0, len(numbers)), numbers)
+	s.gathers = append(s.gathers, g)
+	return g.to, nil
 }
 
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one after the other
@@ -98,17 +102,11 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 			return fmt.Errorf("input %s: list %d of %d", name, k, starts.N-1)
 		}
 	}
-	in, err := s.inputOf(name, device.Int32, len(host))
-	if err != nil {
-		return err
-	}
-	index, err := s.inputOf(name+".lists", device.Int32, len(lists))
+	in, err := s.gatherLater(name, device.Int32, len(host), lists, gather{values: values, starts: starts, width: width})
 	if err != nil {
 		return err
 	}
 	in.set(host, false)
-	s.Dev.UploadInts(index.View.Slice(0, len(lists)), lists)
-	s.gathers = append(s.gathers, gather{values: values, starts: starts, to: in, index: index, width: width})
 	return nil
 }
 

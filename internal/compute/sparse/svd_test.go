@@ -236,18 +236,6 @@ func TestSVDOfPermutedRows(t *testing.T) {
 	near(t, "right vectors", sb.V(), sa.V(), 1e-6)
 }
 
-// Every kernel of the processor gives the same subspace.
-func TestSVDKernels(t *testing.T) {
-	a := randomCSR(10, 800, 240, 6)
-	_, v := exact(t, a)
-	for _, k := range available() {
-		s := compute(t, 2, a, SVDOptions{K: 20, kernels: &k})
-		if d := subspaceDistance(s.V(), a.Cols, 20, v); !(d < 1e-7) {
-			t.Errorf("%s: subspace is %g off", k.name, d)
-		}
-	}
-}
-
 // The columns of B have their largest entry positive.
 func TestSVDSigns(t *testing.T) {
 	a := randomCSR(12, 300, 200, 5)

@@ -31,27 +31,17 @@ type Options struct {
 	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; not used in fp64
 }
 
-// Validate reports the first option that is out of range.
-func (o Options) Validate() error {
-	if o.Threads < 0 {
-		return fmt.Errorf("device: %d threads: expected 0 (all cores) or a positive number", o.Threads)
-	}
-	switch o.Precision {
-	case "", FP32, BF16, FP64:
-		return nil
-	}
-	return fmt.Errorf("device: precision %q on the cpu: expected fp32, bf16 or fp64", o.Precision)
-}
-
 // New starts a device.
 func New(o Options) (device.Device, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("device: %d threads: expected 0 (all cores) or a positive number", o.Threads)
 	}
-	o.Precision = cmp.Or(o.Precision, FP32)
+	if o.Precision = cmp.Or(o.Precision, FP32); o.Precision != FP32 && o.Precision != BF16 && o.Precision != FP64 {
+		return nil, fmt.Errorf("device: precision %q on the cpu: expected fp32, bf16 or fp64", o.Precision)
+	}
 	pool := par.New(o.Threads)
 	if o.Precision == FP64 {
-		return newDev(pool, vec.Go64(), newProducts64(pool), o.Precision), nil
+		return newDev(pool, vec.Go64(), products[float64](&products64{pool: pool}), o.Precision), nil
 	}
 	products, err := newProducts32(pool, o)
 	if err != nil {
