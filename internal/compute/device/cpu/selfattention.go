@@ -34,8 +34,12 @@ func (d *dev[T]) SelfAttention(a device.SelfAttention) {
 	l := &d.selfAttend
 	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads, ld: a.LD,
 		start: starts(l.start, a.Lengths.Host, same), local: l.local, words: l.words, tokens: d.integers(a.Words.View),
-		q: d.values(a.Query), k: d.values(a.Key), v: d.values(a.Value), c: d.values(a.Context),
-		dc: d.values(a.DContext), dq: d.values(a.DQuery), dk: d.values(a.DKey), dv: d.values(a.DValue)}
+		q: d.values(a.Query), k: d.values(a.Key), v: d.values(a.Value)}
+	if a.Grad {
+		l.dc, l.dq, l.dk, l.dv = d.values(a.DContext), d.values(a.DQuery), d.values(a.DKey), d.values(a.DValue)
+	} else {
+		l.c = d.values(a.Context)
+	}
 	l.factor = T(1 / math.Sqrt(float64(l.size)))
 	for _, n := range a.Lengths.Host {
 		l.most = max(l.most, int(n))
