@@ -78,7 +78,7 @@ var composeCases = []opCase{
 		return g.SelectRows(in[0], w, l)
 	}},
 	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in, lengthsOf(g), 2) }},
-	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in, lengthsOf(g), 5) }},
+	{"whole tiles", [][]int{{5, 3}, {8, 3}}, func(g *Graph, in []*Node) *Node { return tiles(g, in, lengthsOf(g), 5) }},
 }
 
 // ofRows is the width of rows of which n stay in the cache of a processor, of 512 Ki values.

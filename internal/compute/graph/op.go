@@ -190,29 +190,6 @@ func (o *Op) gradient(arg int) int {
 	return o.result(shape...)
 }
 
-// written is gradient for a kernel that always writes it: where nobody reads it, it is in scratch memory.
-func (o *Op) written(arg int) func(c *Call) device.View {
-	i := o.gradient(arg)
-	other := o.scratch(size(o.Outs[i]))
-	return func(c *Call) device.View { return or(c.Out[i], c.Temp[other]) }
-}
-
-// product computes C = op(A) op(B) as a says, where somebody reads it.
-func (c *Call) product(to device.View, a device.Gemm) {
-	if to.Present() {
-		a.Alpha, a.C = 1, to
-		Do(c, a)
-	}
-}
-
-// columnSums computes the gradient of a bias from the gradient dy of rows, where somebody reads it. A device may round
-// dy meanwhile for the products that follow.
-func (c *Call) columnSums(to, dy device.View, rows, columns int) {
-	if to.Present() {
-		Do(c, device.ColumnSum{Dst: to, X: dy, Rows: rows, Columns: columns})
-	}
-}
-
 // apply adds an op with declared arguments and one result to the graph.
 func (g *Graph) apply(op *Op) *Node { return g.Apply(op, op.in...) }
 

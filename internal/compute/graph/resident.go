@@ -73,12 +73,12 @@ func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n 
 			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
 		}
 	}
-	_, err := s.gatherLater(name, device.Float, n, rows, gather{table: t, width: width})
+	_, err := gatherLater(s, name, device.Float, n, rows, gather{table: t, width: width})
 	return err
 }
 
 // gatherLater adds a gather by numbers into an input of n elements, and returns the input.
-func (s *Instance) gatherLater(name string, t device.DType, n int, numbers []int32, g gather) (in *input, err error) {
+func gatherLater(s *Instance, name string, t device.DType, n int, numbers []int32, g gather) (in *input, err error) {
 	if g.to, err = s.inputOf(name, t, n); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,8 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 			return fmt.Errorf("input %s: list %d of %d", name, k, starts.N-1)
 		}
 	}
-	in, err := s.gatherLater(name, device.Int32, len(host), lists, gather{values: values, starts: starts, width: width})
+	g := gather{values: values, starts: starts, width: width}
+	in, err := gatherLater(s, name, device.Int32, len(host), lists, g)
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ func (d *dev[T]) BatchNorm(a device.BatchNorm) {
 	l, strip := &d.batchNorms, min(normStrip, max(leastNorm, pieces(a.C, normSplit)))
 	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: strip, width: strip,
 		scratch: l.scratch, sums: l.sums, x: d.values(a.X), y: d.values(a.Y), w: d.values(a.Weight),
-		b: d.values(a.Bias), plus: d.values(a.Plus), rmean: d.values(a.RunningMean), rvar: d.values(a.RunningVar), mean: d.values(a.Mean),
-		inv: d.values(a.InvStd), dpad: d.values(a.DPad), dy: d.values(a.DY), dx: d.values(a.DX),
+		b: d.values(a.Bias), plus: d.values(a.Plus), rmean: d.values(a.RunningMean), rvar: d.values(a.RunningVar),
+		mean: d.values(a.Mean), inv: d.values(a.InvStd), dpad: d.values(a.DPad), dy: d.values(a.DY), dx: d.values(a.DX),
 		dw: d.values(a.DWeight), db: d.values(a.DBias)}
 	if a.Inner > 1 {
 		l.per, l.width = group(a.Outer*a.Inner), a.Inner
