@@ -1,12 +1,13 @@
 package device
 
-// AdditiveAttention is attention of one query per sequence over its regions (Bahdanau, Cho, Bengio: "Neural machine
-// translation by jointly learning to align and translate", ICLR 2015), here of the first B queries over R regions each:
+// AdditiveAttention lets one query per sequence attend to the sequence's regions (Bahdanau, Cho, Bengio: "Neural
+// machine translation by jointly learning to align and translate", ICLR 2015), for the first B queries with R regions
+// each:
 //
 //	e_br = Vector · tanh(Keys_br + Query_b)    Weights_b = softmax_r e_br    Context_b = Σ_r Weights_br Values_br
 //
-// The gradient kernel reads the inputs, Weights and DContext, writes DQuery, and ADDS to DKeys, DValues and DVector, so
-// that the steps of a decoder add up. DVector has one row for each sequence; their sum is the gradient of Vector.
+// The gradient reads the inputs, Weights and DContext. It writes DQuery and adds to DKeys, DValues and DVector, so that
+// the steps of a decoder accumulate. DVector has one row per sequence; the sum of the rows is the gradient of Vector.
 type AdditiveAttention struct {
 	Gradient
 	B, R, H, E       int
@@ -21,7 +22,6 @@ type AdditiveAttention struct {
 	DVector          View // [B, H]; added to
 }
 
-// Views implements Kernel.
 func (a *AdditiveAttention) Views(c *Checker) {
 	c.positive("B R H E", a.B, a.R, a.H, a.E)
 	c.floats("Keys", &a.Keys, a.B*a.R*a.H)

@@ -1,22 +1,19 @@
 package device
 
-// BatchNorm computes y = w·(x - μ)/√(σ² + ε) + b for each channel.
-// The gradient is the gradients from x, the saved statistics and dy.
+// BatchNorm computes y = w·(x - μ)/√(σ² + ε) + b for each channel (torch.nn.BatchNorm1d), for X, Y [Outer, C, Inner]
+// and Weight, Bias, RunningMean, RunningVar [C]. The statistics of a channel are over Outer and Inner. With Train, μ
+// and σ² are the mean and the biased variance of X. The running statistics r ← (1 - Momentum)·r + Momentum·batch are
+// then updated in place unless the variance is not finite; their variance is the unbiased one, or the biased one of a
+// single value. Without Train, μ and σ² are the running statistics, which do not change. Mean and InvStd [C] keep μ and
+// 1/√(σ² + ε) for the gradient.
 //
-// BatchNorm: X, Y [Outer, C, Inner]; the statistics of a channel are over Outer and Inner; Weight, Bias,
-// RunningMean, RunningVar [C] (torch.nn.BatchNorm1d). With Train, μ and σ² are the mean and the biased variance of X,
-// and the running statistics r ← (1 - Momentum)·r + Momentum·batch are updated in place, the variance with the unbiased
-// one (n/(n-1); of a single value the biased), unless the variance is not finite. Otherwise μ and σ² are the running
-// statistics, which stay as they are. Mean and InvStd [C] keep μ and 1/√(σ² + ε) for the gradient.
+// Pads rows more, all with the value Pad [C], take part in the statistics without being stored: zero padding after a
+// linear layer has the value of its bias (quirk Q4 of VSE-infinity). These rows have no output, but a gradient through
+// the statistics: DPad [C] is the sum over all of them. Inner is 1 where Pads > 0, and Outer may then be 0.
 //
-// Pads rows more, all alike and of the value Pad [C], can take part in the statistics without being stored: the zero
-// padding rows after a linear layer have the value of its bias (quirk Q4 of VSE-infinity). They have no output, but
-// through the statistics they have a gradient: DPad [C], the sum over all of them. Outer may then be 0. Inner is 1
-// where Pads > 0.
+// Plus, if present, is added to the result: a residual connection, whose gradient is DY.
 //
-// Plus, where present, is added to the result: a residual connection, whose gradient is DY.
-//
-// The gradient reads X, Weight, Mean, InvStd, DY and writes DX, DWeight, DBias and DPad, each optional.
+// The gradient reads X, Weight, Mean, InvStd and DY and writes DX, DWeight, DBias and DPad, each optional.
 type BatchNorm struct {
 	Gradient
 	Outer, C, Inner         int
@@ -31,12 +28,12 @@ type BatchNorm struct {
 	Pads      int
 	Pad, DPad View
 
-	// Counts [B], where present, are the rows of every item, Outer their sum and Pads, where Pad is present, what all
-	// lack of the longest. A Recorder reads Outer and Pads from them in device memory.
+	// Counts [B], if present, are the rows of every item: Outer is their sum, and Pads, where Pad is present, is the
+	// number of rows that would make all items as long as the longest. A Recorder computes Outer and Pads from the
+	// counts in device memory.
 	Counts Ints
 }
 
-// Views implements Kernel.
 func (a *BatchNorm) Views(c *Checker) {
 	c.positive("C Inner Outer+Pads", a.C, a.Inner, a.Outer+a.Pads)
 	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Checker gets the views of a kernel, with their sizes, by its method Views. It refuses, with a panic that names kernel
-// and argument, a view that is absent, of another type or memory, or too short, and cuts a longer one to the size that
-// the kernel works on. After it a device need not look at sizes again.
+// Checker checks the views of a kernel against the sizes that the kernel's method Views declares. It panics, naming the
+// kernel and the argument, if a view is absent, too short, or of another type or device. It cuts a longer view to the
+// size that the kernel works on, so a device need not check sizes again.
 //
-// A device keeps one Checker; nothing is allocated.
+// A device keeps one Checker. Checks allocate nothing.
 type Checker struct {
-	Device string // of messages
+	Device string // for messages
 	Memory Inspector
-	// Visit, where it is set, is called for every view in place of the check: to list or to make them.
+	// Visit, if set, is called for every view instead of the check: to list the views, or to make them.
 	Visit func(Operand) View
 
 	kernel Kernel
@@ -23,21 +23,22 @@ type Checker struct {
 
 // Inspector is a device that knows its own memory.
 type Inspector interface {
-	// Inspect returns type and number of elements of a buffer, or what is wrong with it: of another device, or freed.
+	// Inspect returns the type and the number of elements of a buffer. fault says what is wrong with it: it belongs to
+	// another device, or was freed.
 	Inspect(b Buffer) (t DType, n int, fault string)
 }
 
-// Operand is a view of a kernel call as its arguments declare it.
+// Operand is a view of a kernel call, as Views declares it.
 type Operand struct {
 	Name string
 	View View
 	Type DType
 	N    int // elements
 	Rule Rule
-	Part int // of the elements, where the kernel reads no more; 0: it may read or write all
+	Part int // the most elements that the kernel reads; 0 if it may read or write all
 }
 
-// Rule is what else holds for a view.
+// Rule says which sizes a view may have.
 type Rule uint8
 
 // The rules.
@@ -45,23 +46,23 @@ const (
 	Required Rule = iota // at least N elements
 	Optional             // absent, or at least N elements
 	Exact                // N elements
-	Padded               // at least N elements, and all of them count
-	Whole                // any number of elements, which gives the size of others
+	Padded               // at least N elements, all of which are used
+	Whole                // any number of elements, which determines the size of other views
 )
 
-// Check checks the views of a kernel.
+// Check checks the views of a kernel, and cuts them to size.
 func (c *Checker) Check(k Kernel) {
 	c.kernel, c.what = k, ""
 	k.Views(c)
 }
 
-// Begin begins the check of a call that is not a kernel, such as a copy between host and device.
+// Begin starts the check of a call that is not a kernel, such as a copy between host and device.
 func (c *Checker) Begin(what string) *Checker {
 	c.kernel, c.what = nil, what
 	return c
 }
 
-// Kernel names what was checked last.
+// Kernel returns the name of the kernel or call that was checked last.
 func (c *Checker) Kernel() string {
 	if c.kernel == nil {
 		return c.what
@@ -103,7 +104,7 @@ func (c *Checker) wholeInts(name string, v *View) int {
 	return v.N
 }
 
-// part declares a view like view, of which the kernel reads at most that many elements: rows of a table.
+// part is view for a table of which the kernel reads at most read elements.
 func (c *Checker) part(name string, v *View, t DType, n int, r Rule, read int) {
 	if c.Visit != nil {
 		*v = c.Visit(Operand{name, *v, t, n, r, read})
@@ -112,10 +113,10 @@ func (c *Checker) part(name string, v *View, t DType, n int, r Rule, read int) {
 	c.view(name, v, t, n, r)
 }
 
-// anyLength is not a limit of lengths.
+// anyLength is the limit of lengths without a limit.
 const anyLength = math.MaxInt
 
-// lengths declares the lengths of sequences, each at least least and at most most, and returns their sum.
+// lengths declares the lengths of sequences, each from least to most, and returns their sum.
 func (c *Checker) lengths(name string, x *Ints, least, most int) (rows int) {
 	for i, n := range x.Host {
 		if int(n) < least || int(n) > most {

@@ -2,25 +2,25 @@ package device
 
 import "slices"
 
-// The collectives are kernels that the ranks of a job compute together: each rank calls the same ones in the same
-// order. A rank is a process with its own device, which knows the others (Ranked). On other devices there is one rank,
-// and a collective copies its values or does nothing.
+// The ranks of a job compute collectives together: each rank calls the same collectives in the same order. A rank is a
+// process with its own device, which knows the other ranks (Ranked). On other devices there is one rank, and a
+// collective copies its values or does nothing.
 //
-// The items of a global batch are dealt in turn: item i belongs to rank i mod Ranks. So every rank has long and short
-// captions of a sorted batch alike, and its own are sorted again.
+// Item i of a global batch belongs to rank i mod Ranks. So every rank has both long and short captions of a sorted
+// batch, and the captions of a rank are sorted too.
 //
-// A collective that is Async may run beside the kernels that follow it, until Wait: those do not write its arguments,
-// nor read its results. Those that are Async run in the order in which they were called, as all others do.
+// An Async collective may run concurrently with the kernels that follow it, until Wait: they must not write its
+// arguments or read its results. Async collectives run in the order of the calls, like all others.
 
-// Ranked is implemented by devices of a job of several ranks.
+// Ranked is implemented by devices of a job with several ranks.
 type Ranked interface {
-	// Rank is this one, from 0, of that many.
+	// Rank returns the rank of this process, from 0, and the number of ranks.
 	Rank() (rank, ranks int)
-	// Wait waits until all ranks call it. It takes no processor meanwhile, as other collectives do.
+	// Wait waits until all ranks call it. Unlike other collectives, it does not keep the processor busy.
 	Wait()
 }
 
-// RankOf is the rank of a device and how many there are: 0 of 1 on a device that is not Ranked.
+// RankOf returns the rank of a device and the number of ranks: 0 and 1 for a device that is not Ranked.
 func RankOf(d Device) (rank, ranks int) {
 	if r, ok := As[Ranked](d); ok {
 		return r.Rank()
@@ -28,38 +28,38 @@ func RankOf(d Device) (rank, ranks int) {
 	return 0, 1
 }
 
-// Job is the ranks of a job as the process of one sees them.
+// Job is a job of several ranks, as the process of one rank sees it.
 type Job interface {
-	// Rank is this one, from 0, of that many.
+	// Rank returns the rank of this process, from 0, and the number of ranks.
 	Rank() (rank, ranks int)
-	// Wait waits until all ranks call it, and leaves the processor to others meanwhile.
+	// Wait waits until all ranks call it, without keeping the processor busy.
 	Wait() error
 }
 
-// Rendezvous is a job whose devices send values to each other, once they know where the others are.
+// Rendezvous is a job whose devices exchange addresses, and then send values to each other.
 type Rendezvous interface {
 	Job
-	// Broadcast returns what rank 0 gives. All ranks call it.
+	// Broadcast returns the text that rank 0 passes. All ranks call it.
 	Broadcast(text []byte) ([]byte, error)
-	// Lost is closed when another rank has failed: nobody waits for it any more.
+	// Lost returns a channel that is closed when another rank has failed, so that nobody waits for it.
 	Lost() <-chan struct{}
 }
 
-// Joiner is implemented by devices that send values to the devices of other ranks by themselves.
+// Joiner is implemented by devices that send values directly to the devices of other ranks.
 type Joiner interface {
 	// Join makes the device the device of a rank. All ranks call it.
 	Join(Rendezvous) error
 }
 
-// Shard says which rows of a global batch are whose: an item has Lengths rows, or where there are no lengths one of
-// Items. All rows lie in the order of the items, and so do the rows of one rank.
+// Shard says which rows of a global batch belong to which rank. Item i has Lengths[i] rows; without lengths, each of
+// Items has one row. The rows of the batch, and the rows of a rank, are in the order of the items.
 type Shard struct {
 	Rank, Ranks  int
-	Items, Width int // Width values a row
+	Items, Width int // Width: values per row
 	Lengths      Ints
 }
 
-// Each calls f for each item with its rank and the number of its values.
+// Each calls f for each item, with the rank that it belongs to and its number of values.
 func (d *Shard) Each(f func(rank, values int)) {
 	if d.Lengths.Host == nil {
 		for i := range d.Items {
@@ -72,7 +72,7 @@ func (d *Shard) Each(f func(rank, values int)) {
 	}
 }
 
-// Values are how many values all ranks have, and this one.
+// Values returns the number of values of all ranks, and of this rank.
 func (d *Shard) Values() (all, own int) {
 	d.Each(func(rank, values int) {
 		all += values
@@ -83,8 +83,8 @@ func (d *Shard) Values() (all, own int) {
 	return all, own
 }
 
-// Most is how many values the rank with most of them has. Of lengths that are an upper bound nobody knows that: it is
-// as many as a rank can have where the sequences are sorted, the longest first.
+// Most returns the number of values of the rank that has the most. If the lengths are upper bounds, it is the most that
+// a rank can have where the sequences are sorted, the longest first.
 func (d *Shard) Most() (most int) {
 	values := make([]int, d.Ranks)
 	all, longest := 0, 0
@@ -98,8 +98,7 @@ func (d *Shard) Most() (most int) {
 	return slices.Max(values)
 }
 
-// views declares the values of all ranks and the values of this one, of which there are any number where lengths are a
-// bound.
+// views declares the values of all ranks, and the values of this rank: any number of them if the lengths are bounds.
 func (d *Shard) views(c *Checker, whole string, all *View, part string, own *View) {
 	c.positive("Ranks Width", d.Ranks, d.Width)
 	if d.Rank < 0 || d.Rank >= d.Ranks || d.Items < 0 {
@@ -120,14 +119,13 @@ func (d *Shard) views(c *Checker, whole string, all *View, part string, own *Vie
 	c.floats(part, own, mine)
 }
 
-// AllReduce sets X to the sum of X of all ranks. It is the same bits on all ranks, and in every run with as many of
-// them, but not in the order of the ranks.
+// AllReduce sets X to the sum of X over all ranks. The bits are the same on all ranks, and in every run with the same
+// number of ranks, but the terms are not added in the order of the ranks.
 type AllReduce struct {
 	Async bool
 	X     View
 }
 
-// Views implements Kernel.
 func (a *AllReduce) Views(c *Checker) { c.whole("X", &a.X) }
 
 // Broadcast sets X to the values of rank Root.
@@ -136,16 +134,13 @@ type Broadcast struct {
 	X    View
 }
 
-// Views implements Kernel.
 func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
 
-// AllGather sets Y to the rows X of all ranks.
-// The gradient, where all ranks compute the same from Y, is the rows of DY that belong to this rank.
+// AllGather sets Y to the rows X of all ranks. X and DX are the rows of this rank, Y and DY the rows of all ranks
+// (Shard). The gradient is for ranks that all compute the same from Y: it copies the rows of DY that belong to this
+// rank, and needs no other rank.
 //
-// With Operand nothing but products of that many rows or more reads Y, which a device that rounds their operands may
-// leave rounded.
-//
-// AllGather: X and DX are the rows of this rank, Y and DY the rows of all (Shard). The gradient needs no other rank.
+// With Operand, only products of at least Operand rows read Y, so a device that rounds their operands may round Y.
 type AllGather struct {
 	Gradient
 	Shard
@@ -154,7 +149,6 @@ type AllGather struct {
 	X, Y, DX, DY View
 }
 
-// Views implements Kernel.
 func (a *AllGather) Views(c *Checker) {
 	if a.Grad {
 		a.views(c, "DY", &a.DY, "DX", &a.DX)
@@ -163,23 +157,21 @@ func (a *AllGather) Views(c *Checker) {
 	}
 }
 
-// ReduceScatter sets Y to the rows of this rank of the sum of X of all ranks: the gradient of an AllGather where each
-// rank computes something else from what was gathered (Shard). With BF16 the values of every rank are rounded to
-// bfloat16 before they are added, so that half the bytes are sent, and sums may be; where there is one rank nothing is.
+// ReduceScatter sets Y to this rank's rows of the sum of X over all ranks (Shard). It is the gradient of an AllGather
+// whose result each rank uses differently. With BF16, the values of every rank are rounded to bfloat16 before they are
+// added, which halves the bytes that are sent; the sums may be rounded too. A single rank rounds nothing.
 type ReduceScatter struct {
 	Shard
 	Async, BF16 bool
 	X, Y        View
 }
 
-// Views implements Kernel.
 func (a *ReduceScatter) Views(c *Checker) { a.views(c, "X", &a.X, "Y", &a.Y) }
 
-// Wait has the kernels that follow wait for the collectives that are Async: for those up to the last that writes to X,
-// or for all where X is absent.
+// Wait makes the kernels that follow wait for the Async collectives up to the last one that writes to X, or for all of
+// them if X is absent.
 type Wait struct{ X View }
 
-// Views implements Kernel.
 func (a *Wait) Views(c *Checker) {
 	if a.X.Present() {
 		c.whole("X", &a.X)

@@ -1,6 +1,6 @@
 package device
 
-// CrossPool is how CrossScores makes the similarities u of the queries of a pair a score.
+// CrossPool is how CrossScores pools the similarities u of the queries of a pair into a score.
 type CrossPool uint8
 
 // The poolings.
@@ -11,23 +11,23 @@ const (
 	CrossSum
 )
 
-// CrossScores scores every image with every caption by what their words and regions find in each other (Lee, Chen, Hua,
+// CrossScores scores every image with every caption by cross attention between words and regions (Lee, Chen, Hua,
 // Hu, He: "Stacked Cross Attention for Image-Text Matching", ECCV 2018; kuanghuei/SCAN, model.py. Max: Pan, Wu, Zhang:
 // "Fine-Grained Image-Text Matching by Cross-Modal Hard Aligning Network", CVPR 2023; ppanzx/CHAN).
 //
-// CrossScores: B images of R regions meet C captions of T = Σ Lengths words, one caption after the other without
-// padding. The queries q of a pair are its words and the sources s its regions, with OverWords the other way round.
-// With a_jk = q_j·s_k, and x = a or, where Leaky, leaky(a) of slope 0.1,
+// There are B images of R regions and C captions of T = Σ Lengths words, one caption after the other without padding.
+// The queries q of a pair are its words and the sources s its regions; with OverWords it is the other way round.
+// With a_jk = q_j·s_k, and x = a or, with Leaky, leaky(a) of slope 0.1,
 //
 //	n_jk = x_jk/(‖x_·k‖ + 1e-8), the norm over the queries of the pair, or with Softmax softmax_j(x_jk)
 //	w_jk = softmax_k(Lambda·n_jk)    c_j = Σ_k w_jk s_k    u_j = q_j·c_j / max(‖q_j‖‖c_j‖, 1e-8)
 //
-// or with Max u_j = max_k a_jk. A score is Pool of the u of its queries. Of the regions of an image the first are
-// there, those whose Mask is not 0, at least one; without Mask all. Softmax is for products whose exponentials need no
-// shift.
+// or with Max u_j = max_k a_jk. Pool computes a score from the u of its queries. Mask is nonzero for the regions that
+// an image has: the first ones, at least one. Without Mask an image has all regions. Softmax is for products whose
+// exponentials need no shift.
 //
-// The contexts c_j need not be formed: with the Gram matrix G of the sources q_j·c_j = Σ_k w_jk a_jk and ‖c_j‖² =
-// w_j G w_jᵀ. The gradient reads DScores and writes DRegions and DWords, both optional; it may pass over pairs whose
+// The contexts c_j need not be computed: with the Gram matrix G of the sources, q_j·c_j = Σ_k w_jk a_jk and ‖c_j‖² =
+// w_j G w_jᵀ. The gradient reads DScores and writes DRegions and DWords, both optional. It may skip pairs whose
 // gradient is exactly 0.
 type CrossScores struct {
 	Gradient
@@ -45,7 +45,6 @@ type CrossScores struct {
 	DScores, DRegions, DWords View
 }
 
-// Views implements Kernel.
 func (a *CrossScores) Views(c *Checker) {
 	c.positive("B R E captions", a.B, a.R, a.E, len(a.Lengths.Host))
 	if a.Pool > CrossSum || !a.Max && !(a.Lambda > 0 && a.Lambda <= MaxLambda) {

@@ -2,18 +2,18 @@ package device
 
 import "cmp"
 
-// Decoder describes the steps of a decoder, of states H and attention A, over R regions of E features each. From
-// the states h = Initial_b, for the steps t of every sequence b,
+// Decoder runs the steps of a decoder with H states and A attention units over R regions of E features each. From the
+// states h = Initial_b, for the steps t of every sequence b,
 //
 //	Query_t = Attend h    Weights_t = softmax_r Score·tanh(Keys_br + Query_t)
 //	Context_t = drop(Σ_r Weights_tr Regions_br)    States_t = h = GRU(Gates_t + WIH Context_t, h)
 //
-// with GRU as in GRUCell. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is side by
-// side. Rows of packed values are ordered by Lengths, which are not Bounded.
+// with GRU as in GRUCell. Attend and WIH are columns of matrices whose rows are LDAttend and LDWIH elements apart; 0
+// means dense. Rows are packed by Lengths, which are not Bounded.
 //
-// Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
-// the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes
-// DInitial, DQuery, DKeys, DRegions and DVector, which has one row for each sequence as in AdditiveAttention.
+// Gates hold W_i x + b_i of the words; the kernel replaces them by r, z, n and W_hn h + b_hn. The gradient replaces
+// these by the gradients of n, r, z and W_hn h + b_hn, in this order. It reads the other saved values and DStates, and
+// writes DInitial, DQuery, DKeys, DRegions, and DVector with one row per sequence, as in AdditiveAttention.
 type Decoder struct {
 	Gradient
 	R, H, A, E                    int
@@ -31,7 +31,6 @@ type Decoder struct {
 	DKeys, DRegions, DVector View // [B, R, A], [B, R, E], [B, A]
 }
 
-// Views implements Kernel.
 func (a *Decoder) Views(c *Checker) {
 	c.positive("R H A E", a.R, a.H, a.A, a.E)
 	a.LDAttend, a.LDWIH = cmp.Or(a.LDAttend, a.H), cmp.Or(a.LDWIH, a.E)

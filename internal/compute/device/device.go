@@ -1,16 +1,16 @@
 // Package device is the seam between the networks and the hardware.
 //
-// Everything a network, a loss or an optimiser computes is a kernel: a value with its operands and sizes (Gemm, GRU,
-// Hinge, …), whose comment defines it. A device is memory and one method, Do, which computes a kernel or says that it
-// has none. The package composed writes the kernels that a device lacks in terms of others. device/cpu and device/cuda
-// compute nearly all of them, lab/reference few. A new device has to pass the conformance suite of lab/devicetest and
-// nothing else; a new network needs no device code at all.
+// Networks, losses and optimisers compute kernels. A kernel is a struct with its operands and sizes (Gemm, GRU, Hinge,
+// …), whose comment defines it. A device is memory and one method, Do, which computes a kernel or reports that the
+// device does not have it. Package composed computes the kernels that a device lacks from other kernels. device/cpu and
+// device/cuda compute nearly all kernels, lab/reference a few. A new device has to pass the conformance suite
+// (lab/devicetest) and nothing else; a new network needs no device code.
 //
-// Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
-// of words of a batch, D a feature size, H a hidden size. Views carry no shape: kernels do. Unless a kernel says
-// otherwise an output must not overlap an input. Kernels run in the order they are called; a device may
-// run them asynchronously until Sync or Download. Kernels check the sizes of their views (Checker) and panic with what
-// they expected and found: such a mistake is one of graph building, never of input data.
+// Conventions: matrices are row-major. B is the batch size, L the longest caption of the batch, T = Σ lengths the
+// number of words of a batch, D a feature size, H a hidden size. Views have no shape; kernels give it. Unless a kernel
+// says otherwise, an output must not overlap an input. Kernels run in the order of the calls; a device may run them
+// asynchronously until Sync or a download. Kernels check the sizes of their views (Checker) and panic with what they
+// expected and found: the graph was built wrongly, whatever the input data.
 package device
 
 import "fmt"
@@ -62,19 +62,19 @@ func (v View) Overlaps(w View) bool { return v.Buf == w.Buf && v.Off < w.Off+w.N
 // Present reports whether an optional view was given.
 func (v View) Present() bool { return v.Buf != nil }
 
-// Ints is an int32 input whose values the host knows as well, so that a kernel can shape its work (packed
-// sequences) without reading the device back.
+// Ints is an int32 input whose values the host knows too, so that a kernel can plan its work (packed sequences) without
+// a download.
 type Ints struct {
 	View
 	Host []int32
-	// Layout keeps the packing of these values as lengths, for all kernels of a run; nil is a value that is given once.
+	// Layout caches the packing of these values as lengths, for all kernels of a run. It is nil for a single kernel.
 	Layout *Layout
-	// Bounded: Host is an upper bound of the values in device memory: it has as many items, and neither their
-	// sum nor the largest of them is smaller. Only a Recorder is given such lengths.
+	// Bounded means that Host bounds the values in device memory: the number of items is the same, and neither the sum
+	// nor the largest value of Host is smaller. Only a Recorder is given such lengths.
 	Bounded bool
 }
 
-// Total is the sum of counts, such as the rows of a batch of their lengths.
+// Total returns the sum of counts, such as the number of rows of a batch from its lengths.
 func Total(counts []int32) (n int) {
 	for _, c := range counts {
 		n += int(c)
@@ -94,9 +94,9 @@ func AllocViews(d Device, t DType, n int, views ...*View) error {
 	return nil
 }
 
-// Device is one compute device. It is used by one goroutine at a time.
+// Device is one compute device. Only one goroutine at a time may use it.
 //
-// What a device can do beside computing is a separate interface (Recorder, Streamer, Resident, …): As finds it.
+// Other abilities of a device are separate interfaces (Recorder, Streamer, Resident, …), which As finds.
 type Device interface {
 	// Name describes the device for people: "cpu, 2 threads, avx512, fp32".
 	Name() string
@@ -116,18 +116,18 @@ type Device interface {
 	DownloadDoubles(dst []float64, src View)
 	DownloadInts(dst []int32, src View)
 
-	// Do computes a kernel, and reports whether the device has it: where not, nothing has happened.
+	// Do computes a kernel, and reports whether the device has it. If not, Do has done nothing.
 	Do(k Kernel) bool
 
-	// Sync waits until every kernel before has finished.
+	// Sync waits until all kernels called before have finished.
 	Sync() error
 	// Close releases all memory of the device.
 	Close() error
 }
 
-// Warner is implemented by devices that know what makes them slow or other than asked for on this machine.
+// Warner is implemented by devices that know why they are slow on this machine, or differ from what the user chose.
 type Warner interface {
-	// Warnings are sentences for people: those known when the device was opened, and later ones after them.
+	// Warnings returns sentences for people, the oldest first.
 	Warnings() []string
 }
 
@@ -140,7 +140,6 @@ type Fill struct {
 	Value float64
 }
 
-// Views implements Kernel.
 func (a *Fill) Views(c *Checker) { c.whole("Dst", &a.Dst) }
 
 // Copy copies a view of either type to another of the same length.
@@ -154,36 +153,34 @@ func (a *Copy) Type() DType {
 	return a.Dst.Buf.DType()
 }
 
-// Views implements Kernel.
 func (a *Copy) Views(c *Checker) {
 	t := a.Type()
 	c.view("Dst", &a.Dst, t, 0, Whole)
 	c.view("Src", &a.Src, t, a.Dst.N, Exact)
 }
 
-// Freezer is implemented by devices that can keep weights in another order beside them.
+// Freezer is implemented by devices that can keep a second copy of weights in another order.
 type Freezer interface {
-	// Freeze tells that the values of a buffer stay as they are until it is freed: weights that are trained no more.
-	// The device may keep them as its products read them, which takes their memory again. Results are the same, but
-	// what kernels keep for the gradient is arbitrary.
+	// Freeze declares that the values of a buffer do not change until it is freed: the weights are not trained. The
+	// device may keep a second copy, in the order in which its products read it. Results are the same, but what kernels
+	// save for the gradient is arbitrary.
 	Freeze(b Buffer)
 }
 
-// Tiler is implemented by devices that work through pairs in larger tiles than the cache of a processor holds.
+// Tiler is implemented by devices whose tiles of pairs may be larger than the cache of a processor.
 type Tiler interface {
-	// TileValues is how many float32 a value of a tile may have, beside others of this size.
+	// TileValues returns the most float32 elements that a value of a tile may have; a tile has several such values.
 	TileValues() int
 }
 
 // HostViewer is implemented by devices that compute in the host's own memory.
 type HostViewer interface {
-	// ViewHost returns a view of host values themselves, without copying them, and whether the device can: kernels read
-	// the slice when they run, so it must stay as it is until they have. old is a view that ViewHost returned before
-	// and that is no longer needed; its bookkeeping is reused.
+	// ViewHost returns a view of the host values without a copy, or reports that the device cannot. Kernels read the
+	// slice when they run, so it must not change until then. old is an earlier view that is free for reuse.
 	ViewHost(old View, host []float32) (View, bool)
 }
 
-// OutOfMemoryError is the error of an allocation for which a device has no memory. The device works on.
+// OutOfMemoryError is the error of an allocation for which a device has no memory. The device remains usable.
 type OutOfMemoryError struct {
 	Want, Free, Total int64 // bytes
 	Err               error // of the device
@@ -196,22 +193,22 @@ func (e *OutOfMemoryError) Error() string {
 
 func (e *OutOfMemoryError) Unwrap() error { return e.Err }
 
-// Error is the error of a device that computes nothing more: a GPU that was lost, or a fault in a kernel.
+// Error is the error of a device that is not usable any more: the GPU was lost, or a kernel failed.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ScratchChecker is implemented by devices whose kernels need memory of their own. Where a call finds no room for it,
-// it and all later ones do nothing.
+// ScratchChecker is implemented by devices whose kernels allocate scratch memory. If an allocation fails, that call and
+// all later ones do nothing.
 type ScratchChecker interface {
-	// ScratchError returns what no room was found for, as Sync would, without waiting for the kernels; then the device
-	// continues.
+	// ScratchError returns the error of the failed allocation, like Sync but without waiting for kernels. After that
+	// the device computes again.
 	ScratchError() error
 }
 
-// FormatBytes writes a number of bytes of device memory for people, in MB or GB.
+// FormatBytes formats a number of bytes in MB or GB.
 func FormatBytes(n int64) string {
 	if n < 1e8 {
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)

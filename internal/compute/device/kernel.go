@@ -8,12 +8,12 @@ import (
 
 // Kernel is one computation of a device: a pointer to one of the structs of this package, whose comment defines it.
 type Kernel interface {
-	// Views declares the views of the kernel, each with the size that the other fields give it, and refuses numbers
-	// that no device takes.
+	// Views declares the views of the kernel, each with the size that the other fields give it, and refuses parameters
+	// that no device accepts.
 	Views(c *Checker)
 }
 
-// Gradient is part of the kernels that have a gradient: with Grad it is the gradient that is computed.
+// Gradient is embedded in the kernels that have a gradient: with Grad they compute the gradient.
 type Gradient struct{ Grad bool }
 
 // SetGrad sets Grad.
@@ -21,8 +21,8 @@ func (g *Gradient) SetGrad(grad bool) { g.Grad = grad }
 
 func (g *Gradient) isGrad() bool { return g.Grad }
 
-// kinds lists the kernels, each with the methods by which devices compute it and its gradient. A new kernel is a line
-// here.
+// kinds lists the kernels, each with the methods by which devices compute it and its gradient. Add a line for a new
+// kernel.
 var kinds = []kind{
 	plain(func(d interface{ Gemm(Gemm) }, k Gemm) { d.Gemm(k) }),
 	plain(func(d interface{ Combine(Combine) }, k Combine) { d.Combine(k) }),
@@ -127,10 +127,11 @@ var kinds = []kind{
 	plain(func(d interface{ Wait(Wait) }, k Wait) { d.Wait(k) }),
 }
 
-// kind is what is known of a type of kernels.
+// kind is a type of kernel.
 type kind struct {
 	zero func() Kernel
-	// of returns how the methods of a value compute the kernel, nil where it has none: whether they did.
+	// of returns the function by which a value computes the kernel, nil if it has no method for it. The function
+	// reports whether it computed the kernel.
 	of func(methods any) func(Kernel) bool
 }
 
@@ -140,8 +141,8 @@ type pointer[K any] interface {
 	Kernel
 }
 
-// some is a kernel that devices compute at some sizes alone, by a method that reports whether it did. It is given the
-// gradient too.
+// some is a kernel that devices compute only at some sizes, by one method that reports whether it did. The method
+// computes the gradient too.
 func some[D, K any, P pointer[K]](compute func(D, K) bool) kind {
 	return kind{func() Kernel { return P(new(K)) }, func(methods any) func(Kernel) bool {
 		d, ok := methods.(D)
@@ -190,8 +191,8 @@ func Kernels() (all []Kernel) {
 // KernelTable holds how a device computes kernels, by their types.
 type KernelTable map[reflect.Type]func(Kernel) bool
 
-// NewKernelTable finds the methods of some values that compute kernels: each is named after its kernel, or after it
-// and Grad.
+// NewKernelTable finds the methods of some values that compute kernels. A method has the name of its kernel, for a
+// gradient followed by Grad.
 func NewKernelTable(values ...any) KernelTable {
 	t := KernelTable{}
 	for _, k := range kinds {
@@ -219,18 +220,15 @@ func NameOf(k Kernel) string {
 	return v.Type().Name()
 }
 
-// Must computes a kernel on a device that has it, or panics: which kernels a device has is known before it runs.
+// Must computes a kernel on a device that has it. It panics otherwise: the program knows which kernels a device has.
 func Must(d Device, k Kernel) {
 	if !d.Do(k) {
 		panic(fmt.Sprintf("%s has no kernel %s", d.Name(), NameOf(k)))
 	}
 }
 
-// Do computes a kernel that is given by value. Who computes the same one often keeps it, and calls Must.
-func Do[K any, P interface {
-	*K
-	Kernel
-}](d Device, k K) {
+// Do computes a kernel that is passed by value. To compute the same kernel often, keep it and call Must.
+func Do[K any, P pointer[K]](d Device, k K) {
 	do[K, P](d, k, false)
 }
 
@@ -243,10 +241,7 @@ func DoGrad[K any, P interface {
 	do[K, P](d, k, true)
 }
 
-func do[K any, P interface {
-	*K
-	Kernel
-}](d Device, k K, grad bool) {
+func do[K any, P pointer[K]](d Device, k K, grad bool) {
 	all, ok := pools.Load(reflect.TypeFor[K]())
 	if !ok {
 		all, _ = pools.LoadOrStore(reflect.TypeFor[K](), &sync.Pool{New: func() any { return new(K) }})
@@ -268,7 +263,7 @@ var pools sync.Map // of *sync.Pool, by type
 // Wrapper is a device around another one.
 type Wrapper interface{ Unwrap() Device }
 
-// As finds an interface that a device implements, or the device that it wraps.
+// As returns a device as the interface T, if it or a device that it wraps implements T.
 func As[T any](d Device) (found T, ok bool) {
 	for {
 		if found, ok = d.(T); ok {

@@ -2,15 +2,15 @@ package device
 
 // Gemm describes C[M,N] = Alpha·op(A)[M,K]·op(B)[K,N] + Beta·C (+ Bias[N] added to every row).
 //
-// TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means densely packed. Batch > 1
-// repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
-// operand). Beta = 0 never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are
-// accumulated in float32; Exact products are computed in float32. Even means that the values of a row of op(A), and the
-// values of a column of op(B), are of one size, such as the values of vectors of length 1 are: float32 products may
-// then be exact to the largest of them and not to each.
+// TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means dense. Batch > 1 repeats the
+// product with the given strides in elements between consecutive items (a stride of 0 shares the operand). Beta = 0
+// never reads C. In precision bf16 the operands are rounded to bfloat16 and the products are accumulated in float32;
+// Exact products are computed in float32. Even means that the values of a row of op(A), and of a column of op(B), have
+// a similar magnitude, like the values of a unit vector. The error of a float32 product may then be relative to the
+// largest value of its row and column.
 //
-// Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
-// With Operand nothing but products that are not Exact read it, so a device may keep it as those read it alone.
+// Active (optional, for one product with a dense C) receives F of the elements of C, bias included. With Operand, only
+// products that are not Exact read Active, so a device may store it rounded for them.
 type Gemm struct {
 	TransA, TransB            bool
 	M, N, K                   int
@@ -26,8 +26,7 @@ type Gemm struct {
 	Operand                   bool
 }
 
-// Views declares the matrices, each from its first element to its last, and what is optional. A leading dimension of 0
-// becomes what it means.
+// Views declares each matrix from its first element to its last. It replaces a leading dimension of 0 by its value.
 func (a *Gemm) Views(c *Checker) {
 	if a.M < 0 || a.N < 0 || a.K < 0 || a.Batch < 0 || a.StrideA < 0 || a.StrideB < 0 || a.StrideC < 0 {
 		c.refuse("negative size in M=%d N=%d K=%d Batch=%d strides %d %d %d",
@@ -51,7 +50,7 @@ func (a *Gemm) Views(c *Checker) {
 	c.optional("Active", &a.Active, a.M*a.N)
 }
 
-// matrix declares count operands stored [rows, cols], or [cols, rows] where trans is set, with rows ld apart.
+// matrix declares count operands stored [rows, cols], or [cols, rows] if trans is set, with rows ld apart.
 func (c *Checker) matrix(name string, v *View, ld *int, trans bool, rows, cols, count, stride int) {
 	if trans {
 		rows, cols = cols, rows
@@ -69,7 +68,7 @@ func (c *Checker) matrix(name string, v *View, ld *int, trans bool, rows, cols, 
 	c.floats(name, v, (count-1)*stride+(rows-1)**ld+cols)
 }
 
-// Overlap reports whether the products of a batch would write the same elements of C. They lie one after the other, or
+// Overlap reports whether the products of a batch would write the same elements of C. They may follow each other, or be
 // side by side as groups of columns.
 func (a *Gemm) Overlap() bool {
 	ld := max(a.LDC, a.N)
@@ -95,7 +94,6 @@ type Combine struct {
 	Alpha, Beta float64
 }
 
-// Views implements Kernel.
 func (a *Combine) Views(c *Checker) {
 	n := c.whole("Dst", &a.Dst)
 	c.exactly("A", &a.A, n)
@@ -107,7 +105,6 @@ func (a *Combine) Views(c *Checker) {
 // Add computes Dst = A + B; Dst may be A or B.
 type Add struct{ Dst, A, B View }
 
-// Views implements Kernel.
 func (a *Add) Views(c *Checker) { c.binary(&a.Dst, &a.A, &a.B) }
 
 // binary declares the views of an elementwise kernel of two arguments.
@@ -120,14 +117,13 @@ func (c *Checker) binary(dst, a, b *View) {
 // Scale computes Dst = X·Factor[0], Factor a device scalar; Dst may be X.
 type Scale struct{ Dst, X, Factor View }
 
-// Views implements Kernel.
 func (a *Scale) Views(c *Checker) {
 	c.exactly("X", &a.X, c.whole("Dst", &a.Dst))
 	c.floats("Factor", &a.Factor, 1)
 }
 
-// Activate computes Y = F(X); Y may be X. The gradient is DX = DY·F'(X), from the output Y of Tanh and Sigmoid, of the
-// others from the input X; the other of the two may be absent. DX may be DY.
+// Activate computes Y = F(X); Y may be X. The gradient DX = DY·F'(X) reads the output Y for Tanh and Sigmoid, and the
+// input X for other functions; the other of the two may be absent. DX may be DY.
 type Activate struct {
 	Gradient
 	F      Activation
@@ -135,7 +131,6 @@ type Activate struct {
 	DX, DY View
 }
 
-// Views implements Kernel.
 func (a *Activate) Views(c *Checker) {
 	c.function(a.F)
 	if !a.Grad {
@@ -157,18 +152,15 @@ type ColumnSum struct {
 	Rows, Columns int
 }
 
-// Views implements Kernel.
 func (a *ColumnSum) Views(c *Checker) {
 	c.positive("Columns", a.Columns)
 	c.floats("Dst", &a.Dst, a.Columns)
 	c.floats("X", &a.X, a.Rows*a.Columns)
 }
 
-// BiasActivate goes back through y = f(x), x = … + bias in every row.
-//
-// BiasActivate: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), computed again for the
-// gradient of what reads it. F is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X. With Operand
-// nothing but products read DX and Y (Gemm).
+// BiasActivate is the backward pass of y = f(x), where x has a bias in every row: DX = DY∘f'(X), DBias [N] = Σ_m DX[m,
+// n] (optional), and Y = f(X) (optional), recomputed for the gradient of the ops that read it. F is ReLU, Abs or GELU,
+// whose slope is a function of X. DX may be DY, Y may be X. With Operand, only products read DX and Y (Gemm).
 type BiasActivate struct {
 	F      Activation
 	M, N   int
@@ -179,7 +171,6 @@ type BiasActivate struct {
 	Operand bool
 }
 
-// Views implements Kernel.
 func (a *BiasActivate) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.function(a.F)
@@ -194,11 +185,9 @@ func (a *BiasActivate) Views(c *Checker) {
 	c.optional("DBias", &a.DBias, a.N)
 }
 
-// L2Norm computes y = x/(‖x‖+eps) over the middle axis of x [Outer, N, Inner]; norm [Outer, Inner] keeps ‖x‖.
-// With eps = 0 a vector of norm exactly 0 yields 0 (quirk Q12).
-// The gradient is dx from x, norm and dy. At norm 0 that is dy/eps, and 0 for eps = 0.
-//
-// It reads X and writes Y and Norm; the gradient reads X, Norm and DY and writes DX.
+// L2Norm computes y = x/(‖x‖+eps) over the middle axis of X [Outer, N, Inner]; Norm [Outer, Inner] keeps ‖x‖. With
+// eps = 0 a vector of norm exactly 0 gives 0 (quirk Q12). The gradient reads X, Norm and DY and writes DX. At norm 0 it
+// is dy/eps, and 0 for eps = 0.
 type L2Norm struct {
 	Gradient
 	Outer, N, Inner int // Inner = 1 normalises rows
@@ -207,7 +196,6 @@ type L2Norm struct {
 	DY, DX          View
 }
 
-// Views implements Kernel.
 func (a *L2Norm) Views(c *Checker) {
 	c.positive("Outer N Inner", a.Outer, a.N, a.Inner)
 	n := a.Outer * a.N * a.Inner
@@ -221,11 +209,9 @@ func (a *L2Norm) Views(c *Checker) {
 	}
 }
 
-// GatherWords reads the word vectors of a batch in packed order (see Packing): out[p] = table[words[b,t]].
-// ScatterWords adds the packed rows of dout to dtable, which it first sets to zero. Deterministic.
-//
-// GatherWords: Words [B, L] int32 row-major with L columns, Table [V, D], Out [T, D] packed.
-// ScatterWords reads Out as the gradient of the packed rows and writes Table as the gradient of the table.
+// GatherWords reads the word vectors of a batch in packed order (see Packing): Out[p] = Table[Words[b, t]], for Words
+// [B, L] int32, Table [V, D] and Out [T, D]. The gradient reads Out as the gradient of the packed rows and writes Table
+// as the gradient of the table. It is deterministic.
 type GatherWords struct {
 	Gradient
 	Words   Ints
@@ -235,7 +221,6 @@ type GatherWords struct {
 	Out     View // at least T·D elements
 }
 
-// Views implements Kernel.
 func (a *GatherWords) Views(c *Checker) {
 	c.positive("L V D", a.L, a.V, a.D)
 	rows := c.packed(&a.Lengths, a.L)
@@ -248,11 +233,8 @@ func (a *GatherWords) Views(c *Checker) {
 	c.floats("Out", &a.Out, rows*a.D)
 }
 
-// OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D].
-// The gradient is with respect to both embeddings.
-//
-// OrderScores: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads Scores and DScores and writes
-// DImages and DCaptions (either may be absent). A score of 0 passes no gradient.
+// OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for Images [B, D] and Captions [C, D]: Scores [B, C]. The gradient
+// reads Scores and DScores and writes DImages and DCaptions (either may be absent). A score of 0 passes no gradient.
 type OrderScores struct {
 	Gradient
 	B, C, D                     int
@@ -260,7 +242,6 @@ type OrderScores struct {
 	DScores, DImages, DCaptions View
 }
 
-// Views implements Kernel.
 func (a *OrderScores) Views(c *Checker) {
 	c.positive("B C D", a.B, a.C, a.D)
 	c.floats("Images", &a.Images, a.B*a.D)

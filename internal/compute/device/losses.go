@@ -4,9 +4,9 @@ package device
 type LossOut struct {
 	Loss View // [3]: total, caption-retrieval (row) part, image-retrieval (column) part
 	Grad View // [N, N]: dLoss/dS
-	// Bookkeeping for analysis (optional): for each image the column, for each caption the row of its hardest
-	// negative (lowest index on ties, 0 when every cost is 0), and the hinge value there. For LUWM the negative is
-	// v, the hinge value the negative polynomial, and both are 0 for a skipped anchor.
+	// For analysis (optional): the column of the hardest negative of each image and the row of the hardest negative of
+	// each caption (the lowest index on ties, 0 if every cost is 0), and the hinge value there. For LUWM the negative
+	// is v and the hinge value the negative polynomial; both are 0 for a skipped anchor.
 	HardCaption, HardImage View // int32 [N]
 	CostCaption, CostImage View // float [N]
 }
@@ -32,7 +32,6 @@ type Hinge struct {
 	LossOut
 }
 
-// Views implements Kernel.
 func (a *Hinge) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Scores", &a.Scores, a.N*a.N)
@@ -40,12 +39,11 @@ func (a *Hinge) Views(c *Checker) {
 	a.LossOut.views(c, a.N)
 }
 
-// SemanticMargins turns the Gram matrix of the semantic vectors into the margins of LSEH.
-//
-// SemanticMargins: Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or the cosine Gram_ij / √(Gram_ii
-// Gram_jj) (0 for a zero vector); M_ij = Alpha + Lambda·Sim_ij, 0 on the diagonal and, with ZeroSameImage, wherever
-// Images[i] = Captions[j] (quirks Q18 to Q20). Images and Captions hold the image identity of every pair and are
-// normally the same; the released rule for one caption per image compares image i with caption j // 5 instead.
+// SemanticMargins computes the margins of LSEH from the Gram matrix of the semantic vectors: M_ij = Alpha +
+// Lambda·Sim_ij, 0 on the diagonal and, with ZeroSameImage, wherever Images[i] = Captions[j] (quirks Q18 to Q20).
+// Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or with Cosine Gram_ij / √(Gram_ii Gram_jj) (0 for
+// a zero vector). Images and Captions hold the image of every pair and are normally equal; the released rule for one
+// caption per image compares image i with caption j // 5 instead.
 type SemanticMargins struct {
 	N             int
 	Gram          View // [N, N]
@@ -57,7 +55,6 @@ type SemanticMargins struct {
 	Margins       View // [N, N]
 }
 
-// Views implements Kernel.
 func (a *SemanticMargins) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Gram", &a.Gram, a.N*a.N)
@@ -80,16 +77,14 @@ type UniversalWeighting struct {
 	LossOut
 }
 
-// Views implements Kernel.
 func (a *UniversalWeighting) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Scores", &a.Scores, a.N*a.N)
 	a.LossOut.views(c, a.N)
 }
 
-// CrossEntropy describes the negative log likelihood of the next word at every step of packed sequences (see
-// Packing): sequence b has Lengths[b] steps, and row (t, b) of Logits [T, V] predicts Labels[b, t+1], weighted by
-// Mask[b, t+1]:
+// CrossEntropy is the negative log likelihood of the next word at every step of packed sequences (see Packing).
+// Sequence b has Lengths[b] steps, and row (t, b) of Logits [T, V] predicts Labels[b, t+1], weighted by Mask[b, t+1]:
 //
 //	Loss = Scale · Σ_(t,b) Mask[b,t+1]·(Norm_(t,b) - Logits_(t,b)[Labels[b,t+1]])    Norm = log Σ_v exp Logits_v
 //
@@ -106,7 +101,6 @@ type CrossEntropy struct {
 	DLogits      View
 }
 
-// Views implements Kernel.
 func (a *CrossEntropy) Views(c *Checker) {
 	c.positive("L V", a.L, a.V)
 	batch, rows := len(a.Lengths.Host), c.packed(&a.Lengths, a.L-1)

@@ -1,27 +1,27 @@
 package device
 
-// The kernels of graph-structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text
-// Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py). B images of R regions meet C captions of T =
-// Σ Lengths words, the words of the captions one caption after the other without padding.
-//
-// A node is a region or a word in the presence of the other side. The nodes of the words are T rows for each image,
-// image after image. The nodes of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as
-// of captions with R words each. Gradients may pass over pairs without gradient, as in pairs.go.
+import "slices"
 
-// BlockMatch compares every node with its context, block by block.
+// The kernels of graph-structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text
+// Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py), for B images of R regions and C captions of T =
+// Σ Lengths words. The words are one caption after the other, without padding.
 //
-// BlockMatch: with the attention weights of words over regions, β, and of regions over words, α, both one row per
-// word, and x^b the block b of E/Blocks values of a vector,
+// A node is a region together with a caption, or a word together with an image. The nodes of the words are T rows for
+// each image, image after image. The nodes of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R, like
+// captions of R words each. Gradients may skip pairs without gradient, as in pairs.go.
+
+// BlockMatch compares every node with its context, block by block. With the attention weights of words over regions, β,
+// and of regions over words, α, both with one row per word, and the block x^b of E/Blocks values of a vector,
 //
 //	WordMatch_itb   = cos(w_t^b, Σ_k β_t,ik v_ik^b)
 //	RegionMatch_ikb = cos(v_ik^b, Σ_t α_t,ik w_t^b)    t over the words of a caption
 //
-// with cos(x, y) = x·y / max(‖x‖‖y‖, 1e-8). The contexts need not be formed: with the products A_t,ik^b = w_t^b·v_ik^b
-// and the Gram matrices G of the blocks of a caption or an image, the numerators are Σ β A and Σ α A, and the squared
-// norms of the contexts β G βᵀ and α G αᵀ. WordNorm and RegionNorm keep these norms.
+// with cos(x, y) = x·y / max(‖x‖‖y‖, 1e-8). The contexts need not be computed: with the products A_t,ik^b =
+// w_t^b·v_ik^b and the Gram matrices G of the blocks of a caption or an image, the numerators are Σ β A and Σ α A, and
+// the squared norms of the contexts β G βᵀ and α G αᵀ. WordNorm and RegionNorm keep the norms.
 //
-// The gradient reads what the forward kernel wrote, DWordMatch and DRegionMatch, and writes DWords, DRegions,
-// DWordAttention and DRegionAttention. It lets 1e-8 pass no gradient.
+// The gradient reads the results of the forward kernel, DWordMatch and DRegionMatch, and writes DWords, DRegions,
+// DWordAttention and DRegionAttention. The constant 1e-8 has no gradient.
 type BlockMatch struct {
 	Gradient
 	B, R, E, Blocks int
@@ -39,7 +39,6 @@ type BlockMatch struct {
 	DWordAttention, DRegionAttention View
 }
 
-// Views implements Kernel.
 func (a *BlockMatch) Views(c *Checker) {
 	captions, all := len(a.Lengths.Host), a.B*a.R
 	c.positive("B R E Blocks captions", a.B, a.R, a.E, a.Blocks, captions)
@@ -65,20 +64,16 @@ func (a *BlockMatch) Views(c *Checker) {
 	}
 }
 
-// PolarWeights computes the Gaussian kernels of the image graph.
-// The gradient is with respect to their parameters.
-//
-// PolarWeights: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y),
-// x first,
+// PolarWeights computes the Gaussian kernels of the image graph. With the centres of the boxes x1, y1, x2, y2 and d =
+// centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y), x first,
 //
 //	e_k = -(ρ - MeanRho_k)² / 2(1e-14 + PrecisionRho_k²)
 //	      - min(|θ - MeanTheta_k|, |2π - |θ - MeanTheta_k||)² / 2(1e-14 + PrecisionTheta_k²)
 //	w_ijk = exp e_k / Σ_l exp e_l
 //
 // Weights is w [B, R, R, K], or with Sum Σ_j w_ijk [B, R, K]. Quirk Q5: the sum in the denominator is over the kernels.
-// The reference divides 0 by 0 where all exponentials underflow; here w is the limit.
-//
-// The gradient reads DWeights and writes the gradients of the four parameters.
+// The reference divides 0 by 0 where all exponentials underflow; here w is the limit. The gradient reads DWeights and
+// writes the gradients of the four parameters.
 type PolarWeights struct {
 	Gradient
 	B, R, K                      int
@@ -93,7 +88,6 @@ type PolarWeights struct {
 	DPrecisionRho, DPrecisionTheta View
 }
 
-// Views implements Kernel.
 func (a *PolarWeights) Views(c *Checker) {
 	c.positive("B R K", a.B, a.R, a.K)
 	weights := a.B * a.R * a.K
@@ -116,10 +110,8 @@ func (a *PolarWeights) Views(c *Checker) {
 	}
 }
 
-// ScaleBlocks multiplies blocks of rows by factors.
-// The gradient is DX and DFactors.
-//
-// ScaleBlocks: Y[a, b, n, :] = X[a, b, n, :]·Factors[a, n] for X [A, B, N, H]. DX and DFactors are optional.
+// ScaleBlocks multiplies blocks of rows by factors: Y[a, b, n, :] = X[a, b, n, :]·Factors[a, n] for X [A, B, N, H]. The
+// gradient reads DY and writes DX and DFactors, both optional.
 type ScaleBlocks struct {
 	Gradient
 	A, B, N, H int
@@ -129,7 +121,6 @@ type ScaleBlocks struct {
 	DY, DX, DFactors View
 }
 
-// Views implements Kernel.
 func (a *ScaleBlocks) Views(c *Checker) {
 	c.positive("A B N H", a.A, a.B, a.N, a.H)
 	n := a.A * a.B * a.N * a.H
@@ -144,15 +135,14 @@ func (a *ScaleBlocks) Views(c *Checker) {
 	}
 }
 
-// MixNodes passes information between the nodes of every pair.
-// The gradient is DX and DWeights.
-//
-// MixNodes: for the n_c = Lengths_c nodes X [n_c, K·H] of a pair (i, c), one row each, and their K groups of H columns,
+// MixNodes passes information between the nodes of every pair. For the n_c = Lengths_c nodes X [n_c, K·H] of a pair
+// (i, c), one row each, with K groups of H columns,
 //
 //	Y_jk = Σ_l w_jlk X_lk
 //
-// w is the number of nodes of the image with PerImage, Weights [B, n, n, K] and all lengths n; otherwise the number of
-// nodes of the caption, one after the other: [n_c, n_c, K]. The gradient writes DX and DWeights.
+// With PerImage, an image has the same weights w for all captions: Weights is [B, n, n, K], and all lengths are n.
+// Otherwise a caption has the same weights for all images: Weights is [n_c, n_c, K] for each caption, one after the
+// other. The gradient writes DX and DWeights.
 type MixNodes struct {
 	Gradient
 	B, K, H  int
@@ -164,7 +154,6 @@ type MixNodes struct {
 	DY, DX, DWeights View
 }
 
-// Views implements Kernel.
 func (a *MixNodes) Views(c *Checker) {
 	c.positive("B K H captions", a.B, a.K, a.H, len(a.Lengths.Host))
 	rows := c.lengths("Lengths", &a.Lengths, 1, anyLength)
@@ -190,11 +179,8 @@ func (a *MixNodes) Views(c *Checker) {
 	}
 }
 
-// MeanNodes averages the nodes of every pair.
-// The gradient is DX.
-//
-// MeanNodes: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and
-// writes DX.
+// MeanNodes averages the nodes of every pair: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c).
+// The gradient reads DY and writes DX.
 type MeanNodes struct {
 	Gradient
 	B, H    int
@@ -205,7 +191,6 @@ type MeanNodes struct {
 	DY, DX View
 }
 
-// Views implements Kernel.
 func (a *MeanNodes) Views(c *Checker) {
 	c.positive("B H captions", a.B, a.H, len(a.Lengths.Host))
 	nodes := a.B * c.lengths("Lengths", &a.Lengths, 1, anyLength) * a.H
@@ -219,15 +204,12 @@ func (a *MeanNodes) Views(c *Checker) {
 	}
 }
 
-// WordGraph computes the weights of the text graph.
-// The gradient is DWords.
+// WordGraph computes the weights of the text graph: for the words w of a caption, Weights_jl = softmax_l
+// (Lambda·w_j·w_l) over the neighbours l of word j. With Sparse these are j and the words joined to j by one of the
+// Edges, otherwise all words of the caption. Weights are [L_c, L_c] for each caption, one after the other.
 //
-// WordGraph: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are
-// the words joined to j by one of its Edges, and j itself; without Edges all its words. Weights are [L_c, L_c] for each
-// caption, one after the other.
-//
-// Edges holds pairs of places in a caption, the edges of caption c from EdgeStart[c] to EdgeStart[c+1]. The gradient
-// reads Weights and DWeights and writes DWords.
+// Edges holds pairs of word positions; the edges of caption c are EdgeStart[c] to EdgeStart[c+1]. The gradient reads
+// Weights and DWeights and writes DWords.
 type WordGraph struct {
 	Gradient
 	E         int
@@ -242,7 +224,6 @@ type WordGraph struct {
 	DWeights, DWords View
 }
 
-// Views implements Kernel.
 func (a *WordGraph) Views(c *Checker) {
 	captions := len(a.Lengths.Host)
 	c.positive("E captions", a.E, captions)
@@ -253,8 +234,7 @@ func (a *WordGraph) Views(c *Checker) {
 	if a.Sparse {
 		if len(a.EdgeStart.Host) != captions+1 || 2*int(a.EdgeStart.Host[captions]) > len(a.Edges.Host) {
 			c.refuse("%d starts of the edges of %d captions and %d ends of edges do not fit", len(a.EdgeStart.Host),
-				captions,
-				len(a.Edges.Host))
+				captions, len(a.Edges.Host))
 		}
 		a.edges(c)
 		c.ints("Edges", &a.Edges.View, 2*int(a.EdgeStart.Host[captions]))
@@ -266,13 +246,10 @@ func (a *WordGraph) Views(c *Checker) {
 	}
 }
 
-// edges refuses an edge that leaves its caption. Of Bounded lengths the longest bounds all: then nothing that leaves
-// its caption is read.
+// edges refuses an edge that leaves its caption. Bounded lengths are all taken for the longest; kernels then skip edges
+// that leave their caption.
 func (a *WordGraph) edges(c *Checker) {
-	longest := int32(0)
-	for _, n := range a.Lengths.Host {
-		longest = max(longest, n)
-	}
+	longest := slices.Max(a.Lengths.Host)
 	for i, n := range a.Lengths.Host {
 		lo, hi := a.EdgeStart.Host[i], a.EdgeStart.Host[i+1]
 		if lo < 0 || hi < lo || 2*int(hi) > len(a.Edges.Host) {

@@ -3,7 +3,6 @@ package device
 // SumSquares adds Σ X² to Sum[0] in a fixed order.
 type SumSquares struct{ Sum, X View }
 
-// Views implements Kernel.
 func (a *SumSquares) Views(c *Checker) {
 	c.floats("Sum", &a.Sum, 1)
 	c.whole("X", &a.X)
@@ -15,15 +14,14 @@ type ClipCoefficient struct {
 	Most                          float64
 }
 
-// Views implements Kernel.
 func (a *ClipCoefficient) Views(c *Checker) {
 	c.floats("Coefficient", &a.Coefficient, 1)
 	c.floats("Norm", &a.Norm, 1)
 	c.floats("SumSquares", &a.SumSquares, 1)
 }
 
-// Factored is a gradient that is known as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a
-// large linear layer that saves writing the gradient and reading it twice, which costs more time than the arithmetic.
+// Factored is a gradient given as a product: G [O, I] = DYᵀ X for DY [N, O] and X [N, I]. For the weight of a large
+// linear layer, writing the gradient and reading it twice takes more time than the arithmetic.
 type Factored struct {
 	N, O, I int
 	DY, X   View
@@ -41,7 +39,6 @@ type SumSquaresFactored struct {
 	Factored
 }
 
-// Views implements Kernel.
 func (a *SumSquaresFactored) Views(c *Checker) {
 	a.Factored.views(c)
 	c.floats("Sum", &a.Sum, 1)
@@ -60,21 +57,19 @@ type Adam struct {
 	Legacy       bool
 }
 
-// Views implements Kernel.
 func (a *Adam) Views(c *Checker) {
 	n := c.whole("P", &a.P)
 	c.exactly("G", &a.G, n)
 	a.state(c, n)
 }
 
-// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is made piece by piece in fast memory and
-// never stored; G is absent.
+// AdamFactored is Adam for a weight [O, I] with the gradient DYᵀ X, which is computed piece by piece in fast memory and
+// not stored; G is absent.
 type AdamFactored struct {
 	Adam
 	Factored
 }
 
-// Views implements Kernel.
 func (a *AdamFactored) Views(c *Checker) {
 	a.Factored.views(c)
 	c.exactly("P", &a.P, a.O*a.I)

@@ -49,13 +49,13 @@ func (p *Packing) Start(t int) int { return p.start[t] }
 // Rows returns the total number of words.
 func (p *Packing) Rows() int { return p.start[len(p.active)] }
 
-// Layout keeps the packing of an input, so that it is made once for all kernels that are given the input.
+// Layout caches the packing of an input for all kernels that read the input.
 type Layout struct {
 	packing Packing
 	made    bool
 }
 
-// Reset forgets what is packed: the input has new values.
+// Reset drops the packing, because the input has new values.
 func (l *Layout) Reset() { l.made = false }
 
 // Packing returns the layout of sequences with these lengths (Host), which must be in descending order.
@@ -71,7 +71,7 @@ func (x Ints) Packing() *Packing {
 	return &l.packing
 }
 
-// squares returns the sum of the squares of lengths with the given sum, or of Bounded ones a bound of it.
+// squares returns the sum of the squares of lengths with the given sum, or a bound of it if the lengths are Bounded.
 func (x *Ints) squares(sum int) (n int) {
 	longest := 0
 	for _, l := range x.Host {

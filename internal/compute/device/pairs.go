@@ -1,30 +1,28 @@
 package device
 
-// The kernels of networks that look at every pair of an image and a caption (Diao, Zhang, Ma, Lu: "Similarity Reasoning
-// and Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py).
+// The kernels of networks that compare every image with every caption (Diao, Zhang, Ma, Lu: "Similarity Reasoning and
+// Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py), for B images of R regions and C captions
+// of T = Σ Lengths words. The words are one caption after the other, without padding.
 //
-// B images of R regions meet C captions of T = Σ Lengths words. The words of the captions lie one caption after the
-// other without padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the
-// nodes of caption c are n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
+// A node is a word of a caption, or the whole caption, which comes before its words. The nodes of caption c are n_c =
+// L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
 //
-// Gradients may pass over a pair whose gradient is exactly 0 in every element, and read nothing else of it. So kernels
-// that have Wanted [B·C], where it is there, may pass over a pair with 0 in it: what they write of it is arbitrary, but
-// finite in the Out of GraphReason with First.
+// Gradients may skip a pair whose gradient is exactly 0 in every element; they read nothing else of the pair. So
+// kernels with Wanted [B·C] may skip pairs whose entry is 0: their results are arbitrary, but finite in the Out of
+// GraphReason with First.
 
 // MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
 const MaxLambda = 80.0
 
-// PairAttention turns the products of all words and regions into attention weights.
-// The gradient is DScores from Scores, Weights and DWeights.
-//
-// PairAttention: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x =
-// leaky(a) of slope 0.1 below 0,
+// PairAttention turns the products of all words and regions into attention weights. With the product a_jk of word j and
+// region k, one row of Scores per word [T, B·R], and x = leaky(a) of slope 0.1 below 0,
 //
 //	OverWords false:  Weights_jk = softmax_k (Lambda · x_jk / (‖x_·k‖ + 1e-8)), the norm over the words of the caption
 //	OverWords true:   Weights_jk = softmax_j (Lambda · x_jk / (‖x_j·‖ + 1e-8)), the norm over the regions of the image
 //
 // where softmax_k runs over the regions of the image and softmax_j over the words of the caption. So words attend to
-// regions (SGRAF, text graph of GSMN), or regions to words (its image graph). DScores may be DWeights.
+// regions (SGRAF, text graph of GSMN), or regions to words (image graph of GSMN). The gradient reads Scores, Weights
+// and DWeights and writes DScores, which may be DWeights.
 type PairAttention struct {
 	Gradient
 	B, R              int
@@ -35,7 +33,6 @@ type PairAttention struct {
 	DWeights, DScores View
 }
 
-// Views implements Kernel.
 func (a *PairAttention) Views(c *Checker) {
 	c.positive("B R", a.B, a.R)
 	if !(a.Lambda > 0 && a.Lambda <= MaxLambda) {
@@ -50,19 +47,18 @@ func (a *PairAttention) Views(c *Checker) {
 	}
 }
 
-// Similarities computes the similarity vectors of all images with all words, or with all captions.
-//
-// Similarities: for image i and row j,
+// Similarities computes the similarity vectors of all images with all words, or with all captions. For image i and row
+// j,
 //
 //	u_ij = l2(Σ_k Weights_j,ik V_ik)    s_ij = l2(W (u_ij - c_j)∘(u_ij - c_j) + Bias)
 //
 // with l2(x) = x/(‖x‖ + 1e-8). The rows are the words [T, E], or with Global the captions [C, E]; then V is [B, E],
-// u_ij = V_i as it is, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes [B·P, S],
-// whose other rows are left alone; Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, Contexts [B·T] ‖Σ_k Weights_j,ik V_ik‖
-// for the gradient of a device that does not compute them again. Filter is used if it exists.
+// u_ij = V_i without normalisation, and Weights and R are not used. s_ij goes to the node of word or caption j in Nodes
+// [B·P, S], whose other rows do not change. For the gradient, Norms [B·T] or [B·C] keeps ‖W (…) + Bias‖, and Contexts
+// [B·T] keeps ‖Σ_k Weights_j,ik V_ik‖. Filter is used if present.
 //
-// The gradient reads DNodes and all of these but Bias, which Nodes and Norms hold, and writes DImages, DRows, DWeights,
-// DW and DBias.
+// The gradient reads DNodes and all of these but Bias, which Nodes and Norms contain. It writes DImages, DRows,
+// DWeights, DW and DBias.
 type Similarities struct {
 	Gradient
 	B, R, E, S int
@@ -81,7 +77,6 @@ type Similarities struct {
 	DNodes, DImages, DRows, DWeights, DW, DBias View
 }
 
-// Views implements Kernel.
 func (a *Similarities) Views(c *Checker) {
 	c.positive("B E S", a.B, a.E, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
@@ -117,12 +112,12 @@ func (a *Similarities) Views(c *Checker) {
 	c.floats("DBias", &a.DBias, a.S)
 }
 
-// Filter is a linear layer on similarity vectors whose results, with the vectors, go to a filtration (Filtrate):
+// Filter is a linear layer on similarity vectors. Its results and the vectors are the input of a filtration (Filtrate):
 //
 //	z_j = W·s_j + Bias    ds_j = Weights_j DSums_p + DLogits_j W    DW = Σ_j DLogits_j s_j
 //
-// for node j of pair p; the gradient ds comes from its factors, in place of DNodes. DW is what the rows of one call
-// give.
+// for node j of pair p. The gradient ds is computed from its factors, instead of DNodes. DW is the sum over the rows of
+// one call.
 type Filter struct {
 	W, Bias        View // [S], [1]
 	Logits         View // [B·P]: z
@@ -147,17 +142,13 @@ func (f *Filter) views(c *Checker, size, nodes, pairs int, grad bool) {
 // Present reports whether there is a filter.
 func (f *Filter) Present() bool { return f.W.Present() }
 
-// GraphReason does a step of reasoning on the graph of every pair.
-//
-// GraphReason: for the nodes X [n, S] of a pair,
+// GraphReason does a step of reasoning on the graph of every pair. For the nodes X [n, S] of a pair,
 //
 //	Y = X M + v    E = softmax(Y Xᵀ) X    Out = ReLU(E Wᵀ + Bias)
 //
-// softmax along the rows. With First, only node 0 of every pair is computed and Out is [B·C, S], otherwise [B·P, S]. Y
-// [B·P, S] is kept for the gradient, which computes it again where it is absent; with First it is not used. With
-// Operand nothing but that gradient reads Y.
-//
-// The gradient reads X, Y, Out and DOut and writes DX, DM, DV, DW and DBias.
+// with softmax along the rows. With First, only node 0 of every pair is computed and Out is [B·C, S], otherwise
+// [B·P, S]. Y [B·P, S] is kept for the gradient, which recomputes an absent Y; with First it is not used. With Operand,
+// only that gradient reads Y. The gradient reads X, Y, Out and DOut and writes DX, DM, DV, DW and DBias.
 type GraphReason struct {
 	Gradient
 	B, S    int
@@ -173,7 +164,6 @@ type GraphReason struct {
 	DOut, DX, DM, DV, DW, DBias View
 }
 
-// Views implements Kernel.
 func (a *GraphReason) Views(c *Checker) {
 	c.positive("B S", a.B, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
@@ -202,17 +192,16 @@ func (a *GraphReason) Views(c *Checker) {
 	}
 }
 
-// Filtrate sums the nodes of every pair with attention weights.
-//
-// Filtrate: for the nodes X [n, S] of a pair and their logits z (Filter),
+// Filtrate sums the nodes of every pair with attention weights. For the nodes X [n, S] of a pair and their logits z
+// (Filter),
 //
 //	h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
 //
-// BN is batch normalisation of one channel. With Train the statistics cover one caption with all images, B·n_c values,
-// and the running ones move once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean and InvStd [C] the
-// statistics, Norms [B·C] the norm of the sum.
+// BN is batch normalisation of one channel. With Train, its statistics are over one caption with all images, B·n_c
+// values, and the running statistics are updated once per caption, in order (quirk Q11). Weights [B·P] keeps a, Mean
+// and InvStd [C] the statistics, and Norms [B·C] the norm of the sum.
 //
-// The gradient reads them, Out and DOut. It writes the gradient of X as its factors, dX_j = Weights_j DSums_p +
+// The gradient reads these, Out and DOut. It writes the gradient of X as its factors, dX_j = Weights_j DSums_p +
 // DLogits_j W (Filter), with DSums 0 for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
 type Filtrate struct {
 	Gradient
@@ -230,7 +219,6 @@ type Filtrate struct {
 	DOut, DSums, DLogits, DBias, DGamma, DBeta View
 }
 
-// Views implements Kernel.
 func (a *Filtrate) Views(c *Checker) {
 	c.positive("B S", a.B, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
@@ -257,14 +245,13 @@ func (a *Filtrate) Views(c *Checker) {
 	}
 }
 
-// FiltrateSimilarities does Similarities of Words and of Captions, both with Filter, and Filtrate of their nodes
-// without Train, where no gradient follows. Of what these write Out alone holds after it.
+// FiltrateSimilarities computes Similarities of Words and of Captions, both with Filter, and then Filtrate of their
+// nodes without Train, where no gradient follows. Only Out is defined afterwards.
 type FiltrateSimilarities struct {
 	Words, Captions Similarities
 	Filtrate
 }
 
-// Views implements Kernel.
 func (a *FiltrateSimilarities) Views(c *Checker) {
 	a.Words.Views(c)
 	a.Captions.Views(c)

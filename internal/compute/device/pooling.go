@@ -3,11 +3,9 @@ package device
 // The kernels of the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for
 // Visual Semantic Embedding", CVPR 2021; woodfrog/vse_infty, lib/modules/aggr/gpo.py).
 
-// PoolWeights turns the scores of positions into the weights of each sequence.
-// The gradient is DScores from Weights and DWeights.
-//
-// PoolWeights: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 after it. Scores [T] is packed (see
-// Packing), Weights [B, L] is not.
+// PoolWeights turns the scores of positions into the weights of each sequence: Weights[b, t] = softmax over t <
+// Lengths[b] of Scores/Temperature, and 0 for other t. Scores [T] is packed (see Packing), Weights [B, L] is not. The
+// gradient reads Weights and DWeights and writes DScores.
 type PoolWeights struct {
 	Gradient
 	L           int
@@ -19,7 +17,6 @@ type PoolWeights struct {
 	DWeights, DScores View
 }
 
-// Views implements Kernel.
 func (a *PoolWeights) Views(c *Checker) {
 	c.positive("L", a.L)
 	if !(a.Temperature > 0) {
@@ -35,17 +32,15 @@ func (a *PoolWeights) Views(c *Checker) {
 	}
 }
 
-// SortPool sorts every channel of every set of rows in descending order and sums it with weights.
-// The gradient is with respect to the rows and of the weights.
-//
-// SortPool: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c
-// in the n_b rows of item b. Equal values keep the order of their rows. Weights [K, K] has one row of weights for each
-// length, the longest first.
+// SortPool sorts every channel of every set of rows in descending order and sums it with weights: Y[b, c] = Σ_p
+// Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c in the n_b rows of item b.
+// Equal values keep the order of their rows. Weights [K, K] has one row of weights for each length, the longest first.
+// A NaN in a channel makes its output NaN.
 //
 // The rows of X [T, D] are concatenated, the rows of item 0 first, or packed (see Packing, lengths descending). Memory
-// beyond the T = Σ n_b rows is left alone. Ranks [T, D] keeps the place of every value in its sorted channel for the
-// gradient, which writes DX [T, D] and DWeights [K, K] (each optional): a permutation of the weighted gradient, and the
-// sum over all items of one length. A NaN in a channel makes its output NaN.
+// beyond the T = Σ n_b rows does not change. Ranks [T, D] keeps the place of every value in its sorted channel for the
+// gradient. The gradient writes DX [T, D], a permutation of the weighted gradient, and DWeights [K, K], the sum over
+// all items of one length; both are optional.
 type SortPool struct {
 	Gradient
 	D, K    int
@@ -59,7 +54,6 @@ type SortPool struct {
 	DY, DX, DWeights View
 }
 
-// Views implements Kernel.
 func (a *SortPool) Views(c *Checker) {
 	c.positive("D K", a.D, a.K)
 	items, rows := len(a.Lengths.Host), 0

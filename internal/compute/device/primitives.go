@@ -2,15 +2,13 @@ package device
 
 import "vsetrain/internal/compute/philox"
 
-// The primitives are elementwise functions, reductions and products within segments from which a network composes what
+// The primitives are elementwise functions, reductions and products within segments. A network composes from them what
 // has no kernel of its own. They work along one of two axes. Along rows, x [N, D] has one result per row: [N]. Along
-// segments, x [T, D] is sets of rows, Counts of them each, one set after the other, and has one row of results per set:
-// [C, D].
+// segments, x [T, D] is sets of Counts rows each, one set after the other, and has one row of results per set: [C, D].
 
 // Multiply computes Dst = A∘B; Dst may be A or B.
 type Multiply struct{ Dst, A, B View }
 
-// Views implements Kernel.
 func (a *Multiply) Views(c *Checker) { c.binary(&a.Dst, &a.A, &a.B) }
 
 // Function names an elementwise function with the parameter C.
@@ -30,10 +28,7 @@ const (
 // Valid reports whether f is one of the functions.
 func (f Function) Valid() bool { return f < functionCount }
 
-// Map computes Y = F(X).
-// The gradient is DX = DY∘F'(X).
-//
-// Map: X and Y have the same number of values; Y may be X. The gradient reads X, Y = F(X) and DY; DX may be DY.
+// Map computes Y = F(X); Y may be X. The gradient DX = DY∘F'(X) reads X, Y = F(X) and DY; DX may be DY.
 type Map struct {
 	Gradient
 	F      Function
@@ -42,7 +37,6 @@ type Map struct {
 	DY, DX View
 }
 
-// Views implements Kernel.
 func (a *Map) Views(c *Checker) {
 	if !a.F.Valid() {
 		c.refuse("unknown function %d", a.F)
@@ -55,16 +49,12 @@ func (a *Map) Views(c *Checker) {
 	}
 }
 
-// Reduce computes the sums or maxima of the rows or segments of X.
-// Spread goes back: it writes X from Y.
+// Reduce computes the sums or maxima of the rows or segments of X. Without Counts, X is [N, D] and Y [N]; otherwise X
+// is [Σ Counts, D], Y [C, D] and N is not used. Y = Σ X, or with Max the greatest element, whose position in the row or
+// segment goes to Index (the first of equal ones).
 //
-// Reduce: with Counts absent, X is [N, D] and Y [N]; otherwise X is [Σ Counts, D], Y [C, D] and N is not used.
-//
-//	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of
-//	        equal ones
-//	Spread  X = Y at every position, or with Max Y at position Index and 0 elsewhere: the gradient of Reduce
-//
-// Rows of X that belong to no segment become 0 if the counts are bounds.
+// The gradient writes X from Y: X = Y at every position, or with Max at position Index, and 0 elsewhere. Rows of X that
+// belong to no segment become 0 if the counts are bounds.
 type Reduce struct {
 	Gradient
 	Max    bool
@@ -74,7 +64,6 @@ type Reduce struct {
 	Index  View // int32, as many as Y; with Max
 }
 
-// Views implements Kernel.
 func (a *Reduce) Views(c *Checker) {
 	c.positive("D", a.D)
 	rows, results := a.N, a.N
@@ -103,10 +92,9 @@ const (
 	SegmentApplyT                    // B_s = G_sᵀ A_s
 )
 
-// SegmentProducts multiplies matrices within every segment.
-//
-// SegmentProducts: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies
-// after them is neither read nor written. The products are float32 in every precision but fp64.
+// SegmentProducts multiplies matrices within every segment. The rows of G that belong to segment s hold n = Counts_s
+// values, in a row of Longest; values after them are neither read nor written. The products are float32 in every
+// precision but fp64.
 type SegmentProducts struct {
 	Form       SegmentForm
 	D, Longest int
@@ -114,7 +102,6 @@ type SegmentProducts struct {
 	A, B, G    View
 }
 
-// Views implements Kernel.
 func (a *SegmentProducts) Views(c *Checker) {
 	c.positive("D Longest", a.D, a.Longest)
 	if a.Form > SegmentApplyT {
@@ -132,7 +119,6 @@ type SwapAxes struct {
 	A, B, Inner int
 }
 
-// Views implements Kernel.
 func (a *SwapAxes) Views(c *Checker) {
 	n := a.A * a.B * a.Inner
 	c.positive("A B Inner", a.A, a.B, a.Inner)
@@ -140,12 +126,13 @@ func (a *SwapAxes) Views(c *Checker) {
 	c.floats("X", &a.X, n)
 }
 
-// DropoutParams is what dropout draws. Column k of row r has the place Rows[r]·2³² + k; place i is kept where word i
-// mod 4 of philox block (Step, i div 4) is at least Rate·2³², rounded down, and then divided by 1 - Rate. A row with a
-// negative number becomes zero. So a mask depends neither on where in memory a row lies nor on its neighbours.
+// DropoutParams says which elements dropout drops. Column k of row r has the place Rows[r]·2³² + k. The element at
+// place i is kept, and divided by 1 - Rate, if word i mod 4 of philox block (Step, i div 4) is at least Rate·2³²,
+// rounded down. A row with a negative number becomes zero. So a mask depends neither on the address of a row nor on its
+// neighbours.
 //
 // Step, the low and the high half of the counter of training steps, is read from device memory, so that a recorded step
-// can be replayed. Rate 0 keeps everything; kernels that DropoutParams is a field of read neither Step nor Rows then.
+// can be replayed. Rate 0 keeps everything; kernels with a DropoutParams field then read neither Step nor Rows.
 type DropoutParams struct {
 	Rate float64 // in [0, 1)
 	Key  philox.Key
@@ -172,15 +159,14 @@ func (p DropoutParams) Part(from, to int) DropoutParams {
 	return p
 }
 
-// Dropout computes y = x·m/(1-Rate) with independent m, 0 with probability Rate and 1 otherwise, drawn as
-// DropoutParams says. The same call on dy is the gradient. Y may be X.
+// Dropout computes y = x·m/(1-Rate), where m is 0 with probability Rate and 1 otherwise (DropoutParams). The gradient
+// is the same call on dy. Y may be X.
 type Dropout struct {
 	DropoutParams
 	Width int
 	X, Y  View // [rows, Width]
 }
 
-// Views implements Kernel.
 func (a *Dropout) Views(c *Checker) {
 	c.positive("Width", a.Width)
 	n := c.whole("Y", &a.Y)

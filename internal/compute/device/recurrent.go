@@ -1,15 +1,15 @@
 package device
 
-// GRU describes one direction of a GRU layer over a packed batch (torch.nn.GRU):
+// GRU runs one direction of a GRU layer over a packed batch (torch.nn.GRU):
 //
 //	r = σ(W_ir x + b_ir + W_hr h + b_hr)    z = σ(W_iz x + b_iz + W_hz h + b_hz)
 //	n = tanh(W_in x + b_in + r∘(W_hn h + b_hn))    h' = (1-z)∘n + z∘h    h₀ = 0
 //
-// Rows are packed time-major (see Packing); T rows are read and written, memory beyond them is left alone. Reverse
-// runs from the last word of each caption to its first. GRU writes Y [T, H], Final [B, H] (the state after the last
-// processed word), and keeps Gates [T, 4H] (r, z, n, W_hn h + b_hn) and Prev [T, H] (the state before each
-// word) for the gradient. The gradient reads DY [T, H] and DFinal [B, H] (either may be absent) and writes DX [T, I]
-// (optional), DWIH, DWHH, DBIH, DBHH; it may overwrite Gates.
+// Rows are packed time-major (see Packing). The kernel reads and writes T rows; memory beyond them does not change.
+// Reverse runs from the last word of each caption to the first. GRU writes Y [T, H] and Final [B, H], the state after
+// the last processed word. For the gradient it keeps Gates [T, 4H] (r, z, n, W_hn h + b_hn) and Prev [T, H], the state
+// before each word. The gradient reads DY [T, H] and DFinal [B, H] (either may be absent) and writes DX [T, I]
+// (optional), DWIH, DWHH, DBIH and DBHH. It may overwrite Gates.
 type GRU struct {
 	Gradient
 	I, H           int
@@ -21,7 +21,6 @@ type GRU struct {
 	GRUDirection
 }
 
-// Views implements Kernel.
 func (a *GRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
 	batch, rows := len(a.Lengths.Host), c.packed(&a.Lengths, anyLength)
@@ -37,17 +36,13 @@ func (a *GRU) Views(c *Checker) {
 	}
 }
 
-// BiGRU runs both directions at once.
-//
-// BiGRU describes both directions of a GRU layer over a packed batch, each as in GRU, and the mean of their
-// states:
+// BiGRU runs both directions of a GRU layer over a packed batch, each as in GRU, and averages their states:
 //
 //	Y = (→h + ←h)/2
 //
 // Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. The gradient reads DY [T, H] and
-// writes DX (optional), the sum of both directions, and the gradients of the weights of both; it may overwrite Gates.
-// Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX [T, H+I] for the gradient; what it holds afterwards is
-// arbitrary.
+// writes DX (optional), the sum over both directions, and the gradients of the weights of both. It may overwrite Gates.
+// Work is scratch memory: [T, H], or [T, H+I] for a gradient with DX.
 type BiGRU struct {
 	Gradient
 	I, H       int
@@ -59,7 +54,6 @@ type BiGRU struct {
 	Directions [2]GRUDirection
 }
 
-// Views implements Kernel.
 func (a *BiGRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
 	rows := c.packed(&a.Lengths, anyLength)
@@ -80,7 +74,7 @@ func (a *BiGRU) Views(c *Checker) {
 	c.floats("Work", &a.Work, work)
 }
 
-// GRUDirection are the weights of one direction, what it keeps, and the gradients, as in GRU.
+// GRUDirection holds the weights of one direction, its saved tensors and its gradients, as in GRU.
 type GRUDirection struct {
 	WIH, WHH    View // [3H, I], [3H, H], gates stacked r, z, n
 	BIH, BHH    View // [3H]
@@ -106,14 +100,14 @@ func (w *GRUDirection) views(c *Checker, in, hidden, rows int, grad bool) {
 	}
 }
 
-// GRUCell is one step of a GRU (see GRU) for N rows. GRUCell reads Gates [N, 4H], whose first three parts hold
-// W_i x + b_i, Hidden [N, 3H], W_h h + b_h, and Before [N, H], the state h; it writes the state after the step to Y, a
-// copy of Before to Prev, and r, z, n, W_hn h + b_hn to Gates.
+// GRUCell is one step of a GRU (see GRU) for N rows. It reads Gates [N, 4H], whose first three parts hold W_i x + b_i,
+// Hidden [N, 3H] = W_h h + b_h, and Before [N, H], the state h. It writes the state after the step to Y, a copy of
+// Before to Prev, and r, z, n, W_hn h + b_hn to Gates.
 //
-// The gradient reads those Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that
-// comes from later steps; it overwrites Gates with the gradients of the inputs of n, r, z and of W_hn h + b_hn in this
-// order, so that the last three parts are the gradient of Hidden and the first three, n in front, the gradient of W_i x
-// + b_i, and Carry with the part of the gradient that reaches h directly.
+// The gradient reads these Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that
+// comes from later steps. It replaces Gates by the gradients of the inputs of n, r and z and of W_hn h + b_hn, in this
+// order. So the last three parts are the gradient of Hidden, and the first three, n first, the gradient of W_i x + b_i.
+// It replaces Carry by the part of the gradient that reaches h directly.
 type GRUCell struct {
 	Gradient
 	N, H          int
@@ -123,7 +117,6 @@ type GRUCell struct {
 	DY, Carry     View
 }
 
-// Views implements Kernel.
 func (a *GRUCell) Views(c *Checker) {
 	c.positive("N H", a.N, a.H)
 	n := a.N * a.H

@@ -2,8 +2,8 @@ package device
 
 // The segments of a matrix are the rows of item 0, then the rows of item 1, …, Counts of them.
 
-// SegmentMeans computes the mean of the rows of every item, Means [B, D] of Rows [Σ Counts, D]. The gradient spreads
-// Means, which are then gradients, over Rows.
+// SegmentMeans computes the mean of the rows of every item, Means [B, D] of Rows [Σ Counts, D]. The gradient reads
+// Means as the gradient of the means and writes Rows as the gradient of the rows.
 type SegmentMeans struct {
 	Gradient
 	Means, Rows View
@@ -11,7 +11,6 @@ type SegmentMeans struct {
 	D           int
 }
 
-// Views implements Kernel.
 func (a *SegmentMeans) Views(c *Checker) {
 	c.positive("D", a.D)
 	n := c.lengths("Counts", &a.Counts, 1, anyLength)
@@ -19,8 +18,8 @@ func (a *SegmentMeans) Views(c *Checker) {
 	c.floats("Rows", &a.Rows, n*a.D)
 }
 
-// UnpackWords copies the rows of packed captions (see Packing), of D values, to captions one after the other; with Back
-// it copies the other way.
+// UnpackWords copies the rows of packed captions (see Packing), of D values each, to concatenated captions. With Back
+// it copies in the other direction.
 type UnpackWords struct {
 	Dst, Src View
 	Lengths  Ints
@@ -28,7 +27,6 @@ type UnpackWords struct {
 	Back     bool
 }
 
-// Views implements Kernel.
 func (a *UnpackWords) Views(c *Checker) {
 	c.positive("D", a.D)
 	n := c.packed(&a.Lengths, anyLength)
@@ -36,14 +34,12 @@ func (a *UnpackWords) Views(c *Checker) {
 	c.floats("Src", &a.Src, n*a.D)
 }
 
-// GatedPool sums the rows of every item with weights.
-//
-// GatedPool: for the rows r of item b,
+// GatedPool sums the rows of every item with weights. For the rows r of item b,
 //
 //	e_r = W·(L_r ∘ G_b)    Weights = softmax e    Out_b = Σ_r Weights_r X_r
 //
-// A constant added to e changes nothing, so there is no bias. The gradient reads the inputs, Weights and DOut and
-// writes DL, DG, DX and DW [B, D], whose sum over the items is the gradient of W.
+// There is no bias, because a constant added to e changes nothing. The gradient reads the inputs, Weights and DOut and
+// writes DL, DG, DX and DW [B, D]; the sum of DW over the items is the gradient of W.
 type GatedPool struct {
 	Gradient
 	D       int
@@ -57,7 +53,6 @@ type GatedPool struct {
 	DOut, DL, DG, DX, DW View
 }
 
-// Views implements Kernel.
 func (a *GatedPool) Views(c *Checker) {
 	c.positive("D", a.D)
 	items, rows := len(a.Counts.Host), c.lengths("Counts", &a.Counts, 1, anyLength)

@@ -1,15 +1,12 @@
 package device
 
 // The kernels of a BERT encoder (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional
-// Transformers", NAACL 2019). The rows of a batch of captions are concatenated, the rows of caption 0 first: T = Σ
-// lengths rows are read and written, memory beyond them is left alone.
+// Transformers", NAACL 2019). The rows of a batch of captions are concatenated, the rows of caption 0 first. The
+// kernels read and write T = Σ lengths rows; memory beyond them does not change.
 
-// Embed reads the sum of word, position and type vectors of every row.
-// The gradient reads Out as the gradient of the rows and writes the gradients of the three tables. Deterministic.
-//
-// Embed: Out[row of word t of caption b] = Word[Words[b, t]] + Position[t] + Type[0]. Words is [B, L] row-major
-// with L columns. The gradient writes Word, Position and Type as gradients, each optional; rows that no word reads are
-// zero.
+// Embed adds the word, position and type vectors of every row: Out[row of word t of caption b] = Word[Words[b, t]] +
+// Position[t] + Type[0], for Words [B, L]. The gradient reads Out as the gradient of the rows and writes Word, Position
+// and Type as the gradients of the tables, each optional; rows that no word reads are zero. It is deterministic.
 type Embed struct {
 	Gradient
 	Words         Ints
@@ -21,7 +18,6 @@ type Embed struct {
 	Out           View // [T, D]
 }
 
-// Views implements Kernel.
 func (a *Embed) Views(c *Checker) {
 	c.positive("L V P K D", a.L, a.V, a.P, a.K, a.D)
 	rows := c.lengths("Lengths", &a.Lengths, 1, min(a.L, a.P))
@@ -38,17 +34,15 @@ func (a *Embed) Views(c *Checker) {
 	}
 }
 
-// LayerNorm normalises rows, after adding a branch with dropout.
-//
-// LayerNorm: with s = X + dropout(Branch),
+// LayerNorm normalises rows, after adding a branch with dropout. With s = X + dropout(Branch),
 //
 //	Y = Weight·(s - μ)/√(σ² + Eps) + Bias    μ, σ² mean and biased variance of each row
 //
-// Branch is optional. Sum keeps s and is absent without a branch, where s is X; Mean and InvStd [N] keep μ and 1/√(σ² +
-// Eps). The gradient reads s from Sum, or from X where Sum is absent, Mean, InvStd, Weight and DY and writes DX, the
-// gradient of s and X; DBranch, DWeight and DBias, each optional; and with DBranch the sums of its columns, the
-// gradient of a bias at the end of the branch, to DBranchBias. With Operand nothing but products read DBranch
-// (Gemm).
+// Branch is optional. Sum keeps s; without a branch it is absent, and s is X. Mean and InvStd [N] keep μ and 1/√(σ² +
+// Eps). The gradient reads s from Sum, or from X if Sum is absent, and Mean, InvStd, Weight and DY. It writes DX, the
+// gradient of s and X, and DBranch, DWeight and DBias, each optional. DBranchBias (optional, with DBranch) gets the
+// sums of the columns of DBranch: the gradient of a bias at the end of the branch. With Operand, only products read
+// DBranch (Gemm).
 type LayerNorm struct {
 	Gradient
 	N, D         int
@@ -65,7 +59,6 @@ type LayerNorm struct {
 	Operand         bool
 }
 
-// Views implements Kernel.
 func (a *LayerNorm) Views(c *Checker) {
 	c.positive("D", a.D)
 	a.Drop.views(c, "Drop.Step", "Drop.Rows", a.N)
@@ -98,19 +91,19 @@ func (a *LayerNorm) Views(c *Checker) {
 	c.floats("Bias", &a.Bias, a.D)
 }
 
-// SelfAttention is scaled dot-product attention of every caption to itself, all heads.
-// The gradient makes the weights anew: nothing of them is stored.
-//
-// SelfAttention: for each caption of n rows and each of the heads, which own D/Heads consecutive columns,
+// SelfAttention is scaled dot-product attention of every caption to itself, with all heads. For each caption of n rows
+// and each head, which has D/Heads consecutive columns,
 //
 //	P = softmax_j(Query_i · Key_j / √(D/Heads))    Context_i = Σ_j dropout(P)_ij Value_j
 //
-// over the rows j whose word is not 0; a caption of which every word is 0 attends to all. Adding -10000 to what is
-// masked, as BERT does, gives exactly that: e^-10000 is 0. In the dropout P_ij of head h is column (h·n + i)·n + j of
-// the first row of its caption. The gradient reads Query, Key, Value and DContext and writes DQuery, DKey and DValue.
-// The rows of queries, keys, values and their gradients lie LD elements apart (0: D), so that they can be columns of
-// one matrix. DBias gets the sums of their columns, the gradients of biases, and is optional. With Operand nothing but
-// products read Context, or the three gradients (Gemm).
+// over the rows j whose word is not 0; a caption whose words are all 0 attends to all of them. Adding -10000 to masked
+// scores, as BERT does, gives the same, because e^-10000 is 0. For dropout, P_ij of head h is column (h·n + i)·n + j of
+// the first row of its caption.
+//
+// The gradient reads Query, Key, Value and DContext, recomputes the weights, and writes DQuery, DKey and DValue. The
+// rows of queries, keys, values and their gradients are LD elements apart (0: D), so that they can be columns of one
+// matrix. DBias (optional) gets the sums of the columns of the three gradients. With Operand, only products read
+// Context, or the three gradients (Gemm).
 type SelfAttention struct {
 	Gradient
 	Heads, D, LD      int
@@ -126,7 +119,7 @@ type SelfAttention struct {
 	Operand                        bool
 }
 
-// Views implements Kernel. An LD of 0 becomes what it means.
+// Views also replaces an LD of 0 by D.
 func (a *SelfAttention) Views(c *Checker) {
 	c.positive("Heads D", a.Heads, a.D)
 	if a.D%a.Heads != 0 {

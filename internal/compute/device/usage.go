@@ -1,15 +1,15 @@
 package device
 
-// Usage is how a device is used at this moment, by all programs. A number that the device does not tell is -1.
+// Usage is the current load of a device by all programs. A number that the device does not report is -1.
 type Usage struct {
 	Used, Total int64 // bytes of memory
-	Busy        int   // per cent of the last second, or less, in which it computed
+	Busy        int   // percentage of the last second, or less, in which the device computed
 	Celsius     int
 	Watts       float64
 }
 
-// UsageReporter is implemented by devices that tell how they are used.
+// UsageReporter is implemented by devices that report their load.
 type UsageReporter interface {
-	// Usage takes a millisecond or so; false where the device does not tell.
+	// Usage returns the load, in about a millisecond, or false if the device does not report it.
 	Usage() (Usage, bool)
 }

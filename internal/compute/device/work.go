@@ -1,8 +1,8 @@
 package device
 
-// Bytes is the memory that a kernel reads and writes at least: each of its views once, and of a table the rows that it
-// reads. What a device keeps in memory of its own meanwhile is not counted, nor what it reads again. float is the size
-// of a Float.
+// Bytes returns the least memory that a kernel reads and writes: each view once, and only the rows of a table that the
+// kernel reads. It counts neither scratch memory of the device nor repeated reads. float is the size of a Float in
+// bytes.
 func Bytes(k Kernel, float int) (n int64) {
 	c := Checker{Visit: func(o Operand) View {
 		values, size := o.N, float
@@ -24,9 +24,9 @@ func Bytes(k Kernel, float int) (n int64) {
 	return n
 }
 
-// Flops is the work of the matrix products of a kernel as its equations have them, in floating-point operations, two
-// for each multiply-add. A gradient has two products for each of the forward kernel, less what is not asked for.
-// Kernels that work element by element have none. Where lengths are bounds (Ints.Bounded) it is the work of the bounds.
+// Flops returns the floating-point operations of the matrix products in the equations of a kernel, two for each
+// multiply-add. A gradient has two products for each product of the forward kernel, less those that are not requested.
+// Elementwise kernels have none. If lengths are bounds (Ints.Bounded), it returns the operations for the bounds.
 func Flops(k Kernel) float64 {
 	switch a := k.(type) {
 	case *Gemm:
@@ -66,7 +66,7 @@ func Flops(k Kernel) float64 {
 	return 0
 }
 
-// products is the work of a product of these sizes.
+// products returns the operations of a product of these sizes.
 func products(sizes ...int) float64 {
 	n := 2.0
 	for _, s := range sizes {
@@ -75,7 +75,7 @@ func products(sizes ...int) float64 {
 	return n
 }
 
-// forBoth is the work of a kernel from the work of its products, or twice as much for its gradient.
+// forBoth returns the operations of a kernel from those of its products, or twice as many for its gradient.
 func (g *Gradient) forBoth(work ...float64) (n float64) {
 	for _, w := range work {
 		n += w

@@ -3,8 +3,8 @@ package gemm
 import "fmt"
 
 // Batched computes count products of the shape of a; product i uses A[i*strideA:], B[i*strideB:], C[i*strideC:]
-// (strides in elements; 0 shares an operand) and the same bias. It is parallel over the batch, each product on one
-// thread: for many small products. It panics when a slice is too short for the last product.
+// (strides in elements; 0 shares an operand) and the same bias. It is for many small products: each runs on one thread.
+// It panics if a slice is too short for the last product.
 func (e *Engine) Batched(a *Args, count, strideA, strideB, strideC int) {
 	if count <= 0 {
 		return

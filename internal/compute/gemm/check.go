@@ -8,32 +8,26 @@ func (a *Args) checkC() {
 	if a.M < 0 || a.N < 0 || a.K < 0 {
 		panic(fmt.Sprintf("gemm: negative size: M %d, N %d, K %d", a.M, a.N, a.K))
 	}
-	a.need("C", a.C, a.LDC, a.M, a.N)
+	a.need("C", a.C, a.LDC, a.M, a.N, false)
 	if a.Bias != nil && len(a.Bias) < a.N {
 		panic(fmt.Sprintf("gemm: bias has %d elements, C [%d, %d] has %d columns", len(a.Bias), a.M, a.N, a.N))
 	}
 }
 
-func (a *Args) checkA() {
-	if a.TransA {
-		a.need("A", a.A, a.LDA, a.K, a.M)
-		return
-	}
-	a.need("A", a.A, a.LDA, a.M, a.K)
-}
+func (a *Args) checkA() { a.need("A", a.A, a.LDA, a.M, a.K, a.TransA) }
 
 func (a *Args) checkB() {
 	if a.N < 0 || a.K < 0 {
 		panic(fmt.Sprintf("gemm: negative size: N %d, K %d", a.N, a.K))
 	}
-	if a.TransB {
-		a.need("B", a.B, a.LDB, a.N, a.K)
-		return
-	}
-	a.need("B", a.B, a.LDB, a.K, a.N)
+	a.need("B", a.B, a.LDB, a.K, a.N, a.TransB)
 }
 
-func (a *Args) need(name string, s []float32, ld, rows, cols int) {
+// need checks an operand [rows, cols], stored [cols, rows] where trans is set.
+func (a *Args) need(name string, s []float32, ld, rows, cols int, trans bool) {
+	if trans {
+		rows, cols = cols, rows
+	}
 	if rows == 0 || cols == 0 {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/par"
@@ -117,12 +119,8 @@ func randomProduct(r *rand.Rand, m, n, k int) *product {
 	if r.IntN(2) == 0 {
 		p.Bias = matrix(r, 1, n, max(1, n))
 	}
-	p.c0 = append([]float32(nil), p.C...)
-	if p.Beta == 0 {
-		for i := range p.C {
-			p.C[i] = nan()
-		}
-	}
+	p.c0 = slices.Clone(p.C)
+	p.reset()
 	return p
 }
 
@@ -274,6 +272,17 @@ func conform(t *testing.T, e *Engine, p *product, round func(float32) float32) {
 	}
 }
 
+// panics wants a panic whose text holds some words.
+func panics(t *testing.T, what, words string, f func()) {
+	t.Helper()
+	defer func() {
+		if s, ok := recover().(string); !ok || !strings.Contains(s, words) {
+			t.Errorf("%s: panic %q, want one with %q", what, s, words)
+		}
+	}()
+	f()
+}
+
 // differ returns the first index at which two slices differ in bits (any two NaN are the same), or -1.
 func differ(x, y []float32) int {
 	for i := range x {
@@ -314,14 +323,10 @@ func testBatch(t *testing.T, e *Engine, r *rand.Rand, m, n, k int, p Precision) 
 	}
 	all := one.Args
 	all.A, all.B, all.C = make([]float32, count*sa), make([]float32, (count-1)*sb+len(one.B)), make([]float32, count*sc)
-	for i := range all.A {
-		all.A[i] = float32(r.NormFloat64())
-	}
-	for i := range all.B {
-		all.B[i] = float32(r.NormFloat64())
-	}
-	for i := range all.C {
-		all.C[i] = float32(r.NormFloat64())
+	for _, x := range [][]float32{all.A, all.B, all.C} {
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
 	}
 	want := append([]float32(nil), all.C...)
 	for i := range count {

@@ -17,7 +17,7 @@ func fixedEngine(t *testing.T) *Engine {
 
 // Even operands lose in fixed point about what a loop of float32 loses, sum by sum, and with many terms less: random
 // ones, squares of differences with weights, and features of which most are zero.
-func TestFixedPointPointIsAsAccurateAsFloat32(t *testing.T) {
+func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
 	e := fixedEngine(t)
 	r := rand.New(rand.NewPCG(35, 36))
 	normal := func() float64 { return r.NormFloat64() }
@@ -54,7 +54,7 @@ func TestFixedPointPointIsAsAccurateAsFloat32(t *testing.T) {
 }
 
 // Whatever the operands, an element is exact to the largest values of its row and column, block by block of terms.
-func TestFixedPointPointIsExactToTheLargest(t *testing.T) {
+func TestFixedPointIsExactToTheLargest(t *testing.T) {
 	e := fixedEngine(t)
 	r := rand.New(rand.NewPCG(37, 38))
 	for _, k := range []int{64, 200, 1024} {
@@ -88,7 +88,7 @@ func TestFixedPointPointIsExactToTheLargest(t *testing.T) {
 }
 
 // Rows of zeros give zeros, tiny ones no NaN, and a value that is not a number reaches its row and no other.
-func TestFixedPointPointOfUnusualValues(t *testing.T) {
+func TestFixedPointOfUnusualValues(t *testing.T) {
 	e := fixedEngine(t)
 	const m, n, k = 40, 40, 256
 	a := operands(m, n, k, false, true, FixedPoint)
@@ -118,19 +118,11 @@ func TestFixedPointPointOfUnusualValues(t *testing.T) {
 
 // loopError is rmsError of the sums of a loop in float32.
 func loopError(a *Args) float64 {
-	total := 0.0
-	for i := range a.M {
-		for j := range a.N {
-			sum, exact, size := float32(0), 0.0, 0.0
-			for l := range a.K {
-				x, y := a.A[i*a.LDA+l], a.B[j*a.LDB+l]
-				sum += float32(x * y)
-				exact += float64(x) * float64(y)
-				size += math.Abs(float64(x) * float64(y))
-			}
-			d := (float64(sum) - exact) / size
-			total += d * d
+	return rms(a, func(i, j int) float32 {
+		sum := float32(0)
+		for l := range a.K {
+			sum += float32(a.A[i*a.LDA+l] * a.B[j*a.LDB+l])
 		}
-	}
-	return math.Sqrt(total / float64(a.M*a.N))
+		return sum
+	})
 }

@@ -41,18 +41,18 @@ type Precision uint8
 
 const (
 	Float32 Precision = iota // as float32
-	// FixedPoint is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of one size: an
-	// element of C may be exact to the largest of its row and column, where Float32 is to each, if that comes sooner
-	// (doc.go).
+	// FixedPoint is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of a similar
+	// magnitude. Where it is faster, the error of an element of C is relative to the largest values of its row and
+	// column (doc.go).
 	FixedPoint
 	BF16 // operands are rounded to bf16, to nearest even
-	// Int16 is for operands that are whole numbers of at most Int16Limit. Where the sum of the magnitudes of all terms
-	// of an element of C is below 2^31, it is exact but for rounding to float32. Few processors can (HasInt16).
+	// Int16 is for operands that are integers of at most Int16Limit. If the sum of the magnitudes of all terms of an
+	// element of C is below 2^31, the element is exact up to rounding to float32. Few processors have it (HasInt16).
 	Int16
 )
 
-// Engine computes products on a pool of threads. It owns its workspaces, which grow to what the largest
-// product needs; after that nothing allocates (gonum excepted). It is not safe for concurrent use.
+// Engine computes products on a pool of threads. It owns its workspaces, which grow to the largest product; after that
+// only gonum allocates. An Engine is not safe for concurrent use.
 type Engine struct {
 	pool       *par.Pool
 	name       string
@@ -79,10 +79,10 @@ type library interface {
 	gemm(e *Engine, a *Args)
 }
 
-// ErrNoLibrary is in the error of New when the shared library asked for cannot be loaded.
+// ErrNoLibrary is wrapped by the error of New if the shared library of the kernel cannot be loaded.
 var ErrNoLibrary = errors.New("library not found")
 
-// New returns an engine on the pool's threads. It fails when the kernel asked for does not exist here.
+// New returns an engine on the pool's threads. It fails if this machine does not have the kernel.
 func New(pool *par.Pool, o Options) (*Engine, error) {
 	e := &Engine{pool: pool}
 	kernels := available()
@@ -160,8 +160,8 @@ func (e *Engine) External() bool { return e.lib != nil }
 // BF16Name is the bf16 implementation in use: "amx", "avx512", "avx512bf16", "neonbf16" or "emulated".
 func (e *Engine) BF16Name() string { return e.bf16.name }
 
-// Fastest is the precision of the fastest products of this CPU, whatever operands lose: BF16 on AMX, else Int16, BF16
-// where the processor has other instructions for it, or Float32.
+// Fastest returns the precision of the fastest products of this CPU, whatever its rounding error: BF16 on AMX,
+// otherwise Int16, BF16 with other instructions, or Float32.
 func (e *Engine) Fastest() Precision {
 	switch {
 	case e.int16 != nil && e.bf16.name != "amx":
@@ -189,12 +189,11 @@ func (e *Engine) kernel(p Precision, k int) *kernel {
 	return e.f32
 }
 
-// splits reports whether float32 products of k terms are done as products of bf16 parts where the CPU can. What these
-// gain must not be lost to the terms, a multiple of 32, that they round k up to. It depends on k alone, as the results
-// do.
+// splits reports whether float32 products of k terms are computed as products of bf16 parts, if the CPU can. Rounding k
+// up to a multiple of 32 terms must not cost what the parts gain. The answer depends on k alone, like the results.
 func splits(k int) bool { return k >= 64 && roundUp(k, 32)*4 <= 5*k }
 
-// Gemm computes the product a describes. It panics when a slice is too short for its shape.
+// Gemm computes the product a. It panics if a slice is too short for its shape.
 func (e *Engine) Gemm(a *Args) {
 	a.checkC()
 	if a.scaleOnly() {

@@ -33,13 +33,7 @@ func (gonumBLAS) gemm(e *Engine, a *Args) {
 
 // addBias adds the bias to rows of c.
 func addBias(c []float32, rows int, a *Args) {
-	if a.Bias == nil {
-		return
-	}
 	for i := range rows {
-		row := c[i*a.LDC:][:a.N]
-		for j := range row {
-			row[j] += a.Bias[j]
-		}
+		scaleRow(c[i*a.LDC:][:a.N], 1, a.Bias)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"vsetrain/internal/system/libraries"
 )
 
-// accelerate is part of macOS, where it is in the loader's cache and no file.
+// accelerate is part of macOS: it is in the loader's cache, not in a file.
 const accelerate = "/System/Library/Frameworks/Accelerate.framework/Accelerate"
 
 // wanted are the libraries that are looked for.
@@ -46,7 +46,7 @@ func find(kind, root string, getenv func(string) string) ([]string, error) {
 	return lib.Paths(), nil
 }
 
-// Libraries are the libraries that Options.Kernel may ask for in this program.
+// Libraries returns the libraries that Options.Kernel may name in this program.
 func Libraries() []string {
 	if runtime.GOOS == "darwin" {
 		return []string{"openblas", "mkl", "accelerate"}
@@ -77,7 +77,7 @@ func load(file string) (uintptr, error) {
 	return purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 }
 
-// setThreads are the functions that limit the threads of a library. Accelerate has none: it takes what it likes.
+// setThreads are the functions that limit the threads of a library. Accelerate has none.
 var setThreads = map[string]string{"openblas": "openblas_set_num_threads", "mkl": "MKL_Set_Num_Threads"}
 
 // openLibrary loads a library and limits it to the given number of threads where it lets itself be limited.

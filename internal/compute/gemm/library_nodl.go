@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/system/libraries"
 )
 
-// Libraries are the libraries that Options.Kernel may ask for in this program: it loads none.
+// Libraries returns nil: this program loads no libraries.
 func Libraries() []string { return nil }
 
 func openLibrary(kind string, _ int) (library, error) {

@@ -1,12 +1,9 @@
 package gemm
 
-import (
-	"time"
-)
+import "time"
 
-// Measure returns the speed of the engine at one shape in GFLOP/s (10^9 floating-point operations, 2 M N K per
-// product, a second): the best single product within about d, after one to warm up. It allocates operands of the
-// shape.
+// Measure returns the speed of the engine at one shape in GFLOP/s, with 2 M N K floating-point operations per product.
+// It times the fastest product within about d, after one to warm up. It allocates the operands.
 func Measure(e *Engine, m, n, k int, transA, transB bool, p Precision, d time.Duration) float64 {
 	a := operands(m, n, k, transA, transB, p)
 	return gflops(m, n, k, d, func() { e.Gemm(a) })

@@ -106,20 +106,23 @@ func packAWiden(w *worker, dst []float32, o *operand, s span, height int) {
 	roundWords512(&w.p)
 }
 
-func packB512(w *worker, dst []float32, o *operand, s span) {
-	p := &w.p
-	p.rows, p.stride = s.k, 128
-	if o.kMajor {
-		p.dst, p.src, p.ld, p.ahead = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, 32*o.ld
-		p.cols, p.next, p.half = s.outer, 128*s.k, 64
-		copyPanels512(p)
-		return
-	}
-	p.cols, p.next, p.k = 16, 16*128, s.k
-	for c := 0; c < s.outer; c += 16 {
-		p.dst = unsafe.Pointer(&dst[c/32*32*s.k+c%32])
-		p.rowPointers(o, s, c, min(16, s.outer-c))
-		transpose512(p)
+// packBWith packs panels of 32 columns whose words hold some values of k each.
+func packBWith(values int, panels, transpose func(p *packing)) func(w *worker, dst []float32, o *operand, s span) {
+	return func(w *worker, dst []float32, o *operand, s span) {
+		p, words := &w.p, (s.k+values-1)/values
+		p.stride = 128
+		if o.kMajor {
+			p.dst, p.src, p.ld, p.ahead = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, 32*o.ld
+			p.rows, p.cols, p.next, p.half = s.k, s.outer, 128*words, 64
+			panels(p)
+			return
+		}
+		p.rows, p.cols, p.next, p.k = words, 16, 16*128, s.k
+		for c := 0; c < s.outer; c += 16 {
+			p.dst = unsafe.Pointer(&dst[c/32*32*words+c%32])
+			p.rowPointers(o, s, c, min(16, s.outer-c))
+			transpose(p)
+		}
 	}
 }
 
@@ -136,23 +139,6 @@ func packABF16(w *worker, dst []float32, o *operand, s span, height int) {
 		p.dst, p.cols = unsafe.Pointer(&dst[r*words]), min(height, s.outer-r)
 		p.stride, p.next = 4*p.cols, 64*p.cols
 		p.rowPointers(o, s, r, p.cols)
-		roundTranspose512(p)
-	}
-}
-
-func packBBF16(w *worker, dst []float32, o *operand, s span) {
-	p, words := &w.p, (s.k+1)/2
-	p.stride = 128
-	if o.kMajor {
-		p.dst, p.src, p.ld, p.ahead, p.rows = unsafe.Pointer(&dst[0]), o.at(s.o0, s.k0), 4*o.ld, 32*o.ld, s.k
-		p.cols, p.next, p.half = s.outer, 128*words, 64
-		pairPanels512(p)
-		return
-	}
-	p.rows, p.cols, p.next, p.k = words, 16, 16*128, s.k
-	for c := 0; c < s.outer; c += 16 {
-		p.dst = unsafe.Pointer(&dst[c/32*32*words+c%32])
-		p.rowPointers(o, s, c, min(16, s.outer-c))
 		roundTranspose512(p)
 	}
 }

@@ -2,9 +2,8 @@ package gemm
 
 import "fmt"
 
-// Packed is op(B) in the layout of a kernel, for weights that meet many left-hand sides. Its memory is reused by
-// the next PackB. With a library in place of our kernels it remembers B instead of packing it: B must then stay
-// unchanged until the last GemmPacked.
+// Packed is op(B) in the layout of a kernel, for weights that are multiplied many times. The next PackB reuses its
+// memory. With a library in place of our kernels, it refers to B: B must not change until the last GemmPacked.
 type Packed struct {
 	data []float32
 	kn   *kernel // nil: stored
@@ -36,7 +35,7 @@ func (e *Engine) PackB(p *Packed, transB bool, k, n int, b []float32, ldb int, p
 	j.a, j.opB, j.dst = Args{}, operand{}, nil
 }
 
-// ReserveB makes room in p for an operand [K, N], so that packing it does not allocate.
+// ReserveB allocates memory in p for an operand [K, N], so that packing it does not allocate.
 func (e *Engine) ReserveB(p *Packed, k, n int, precision Precision) {
 	if kn := e.kernel(precision, k); k > 0 && !e.external(precision) {
 		blocks, size := kn.blocks(k)
@@ -44,7 +43,7 @@ func (e *Engine) ReserveB(p *Packed, k, n int, precision Precision) {
 	}
 }
 
-// Reserve makes room for the blocks of products with M and N up to 512, so that they do not allocate.
+// Reserve allocates the workspaces of products with M and N up to 512, so that these do not allocate.
 func (e *Engine) Reserve() {
 	for i := range e.workers {
 		w := &e.workers[i]
@@ -60,8 +59,8 @@ func (e *Engine) Reserve() {
 	}
 }
 
-// GemmPacked computes the product a with op(B) from p; a.B, a.LDB, a.TransB are ignored. It panics when p holds
-// another shape or precision.
+// GemmPacked computes the product a with op(B) from p; it ignores a.B, a.LDB and a.TransB. It panics if p has another
+// shape or precision.
 func (e *Engine) GemmPacked(a *Args, p *Packed) {
 	a.checkC()
 	if a.scaleOnly() {

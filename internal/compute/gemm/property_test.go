@@ -3,7 +3,7 @@ package gemm
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -38,13 +38,17 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 			p.Precision = precision(bf16[i])
 			e.Gemm(&p.Args)
 			want := append([]float32(nil), p.C...)
-			p.reset()
-			three[i].Gemm(&p.Args)
-			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: 3 threads give %v at %d, one thread %v", kernelName(e, bf16[i], p.K), p, p.C[d], d,
-					want[d])
+			agrees := func(what string, at int) {
+				t.Helper()
+				if d := differ(want, p.C); d >= 0 {
+					t.Fatalf("%s %v: %s %d gives %v at %d, whole on one thread %v", kernelName(e, bf16[i], p.K), p,
+						what, at, p.C[d], d, want[d])
+				}
+				p.reset()
 			}
 			p.reset()
+			three[i].Gemm(&p.Args)
+			agrees("threads", 3)
 			cut := p.Args
 			cut.M = 1 + r.IntN(m)
 			e.Gemm(&cut)
@@ -56,11 +60,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				}
 				e.Gemm(&cut)
 			}
-			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: cut at row %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first, p.C[d],
-					d, want[d])
-			}
-			p.reset()
+			agrees("cut at row", first)
 			cut = p.Args
 			cut.N = 1 + r.IntN(n)
 			e.Gemm(&cut)
@@ -75,10 +75,7 @@ func TestResultsDependOnRowAndColumnAlone(t *testing.T) {
 				}
 				e.Gemm(&cut)
 			}
-			if d := differ(want, p.C); d >= 0 {
-				t.Fatalf("%s %v: cut at column %d gives %v at %d, whole %v", kernelName(e, bf16[i], p.K), p, first,
-					p.C[d], d, want[d])
-			}
+			agrees("cut at column", first)
 		}
 	}
 }
@@ -128,10 +125,9 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 func TestLayout(t *testing.T) {
 	var x tile
 	got := []uintptr{unsafe.Offsetof(x.a), unsafe.Offsetof(x.b), unsafe.Offsetof(x.c), unsafe.Offsetof(x.bias),
-		unsafe.Offsetof(x.k),
-		unsafe.Offsetof(x.ldc), unsafe.Offsetof(x.m), unsafe.Offsetof(x.n), unsafe.Offsetof(x.alpha),
-		unsafe.Offsetof(x.beta),
-		unsafe.Offsetof(x.pf), unsafe.Offsetof(x.tmp), unsafe.Offsetof(x.lda), unsafe.Offsetof(x.stepA)}
+		unsafe.Offsetof(x.k), unsafe.Offsetof(x.ldc), unsafe.Offsetof(x.m), unsafe.Offsetof(x.n),
+		unsafe.Offsetof(x.alpha), unsafe.Offsetof(x.beta), unsafe.Offsetof(x.pf), unsafe.Offsetof(x.tmp),
+		unsafe.Offsetof(x.lda), unsafe.Offsetof(x.stepA)}
 	want := []uintptr{0, 8, 16, 24, 32, 40, 48, 56, 64, 68, 72, 80, 88, 96}
 	for i := range want {
 		if unsafe.Sizeof(uintptr(0)) == 8 && got[i] != want[i] {
@@ -158,36 +154,22 @@ func TestShapesThatDoNotFitPanic(t *testing.T) {
 	for want, change := range cases {
 		a := good
 		change(&a)
-		func() {
-			defer func() {
-				if s, ok := recover().(string); !ok || !strings.Contains(s, want) {
-					t.Errorf("panic %q, want one with %q", s, want)
-				}
-			}()
-			e.Gemm(&a)
-		}()
+		panics(t, "a product", want, func() { e.Gemm(&a) })
 	}
 	var p Packed
 	e.PackB(&p, false, 4, 2, x, 2, BF16)
 	for _, change := range []func(a *Args){func(a *Args) {}, func(a *Args) { a.Precision, a.N = BF16, 1 }} {
 		a := good
 		change(&a)
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("a packed matrix of another precision or shape was used")
-				}
-			}()
-			e.GemmPacked(&a, &p)
-		}()
+		panics(t, "a packed matrix of another precision or shape", "acked", func() { e.GemmPacked(&a, &p) })
 	}
 }
 
 func TestNoTermsReadNothing(t *testing.T) {
 	e := newEngine(t, "", 1)
 	for _, a := range []Args{{M: 2, N: 2, K: 3, Alpha: 0}, {M: 2, N: 2, K: 0, Alpha: 1}} {
-		a.A, a.B, a.LDA, a.LDB, a.LDC = []float32{nan(), nan(), nan(), nan(), nan(), nan()}, []float32{nan(), nan(),
-			nan(), nan(), nan(), nan()}, 3, 2, 2
+		none := slices.Repeat([]float32{nan()}, 6)
+		a.A, a.B, a.LDA, a.LDB, a.LDC = none, none, 3, 2, 2
 		a.C, a.Beta, a.Bias = []float32{1, 2, 3, 4}, 2, []float32{10, 20}
 		e.Gemm(&a)
 		for i, want := range []float32{12, 24, 16, 28} {

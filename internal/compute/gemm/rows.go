@@ -2,21 +2,21 @@ package gemm
 
 import "fmt"
 
-// Operands that are given row by row. Whoever computes a row has it in the level-1 cache; packing it there and then
-// spares writing the matrix and reading it again. Where a kernel's layout cannot take single rows, the rows are kept as
-// they are and packed by the product.
+// Operands can be passed row by row. A row that was just computed is in the level-1 cache; packing it at once saves
+// writing and reading the matrix. If the layout of a kernel does not allow single rows, the rows are stored unpacked,
+// and the product packs them.
 
-// RowsTogether is how many rows are given at a time; only the last ones may be fewer.
+// RowsTogether is the number of rows of a call; only the last call may have fewer.
 const RowsTogether = 4
 
-// PackedA is A [M, K] in the layout of a kernel. Its memory is reused by the next StartA.
+// PackedA is A [M, K] in the layout of a kernel. The next StartA reuses its memory.
 type PackedA struct {
 	data []float32
 	kn   *kernel // nil: rows as they are
 	m, k int
 }
 
-// StartA prepares p for M rows of K values, which SetRowsA must then give, all of them.
+// StartA prepares p for M rows of K values. SetRowsA must then pass all of them.
 func (e *Engine) StartA(p *PackedA, m, k int, precision Precision) {
 	p.m, p.k, p.kn = m, k, e.rowKernel(precision, k)
 	if p.kn != nil && p.kn.setRowsA == nil {
@@ -38,7 +38,7 @@ func (e *Engine) rowKernel(p Precision, k int) *kernel {
 	return nil
 }
 
-// SetRowsA gives rows from i on, a multiple of RowsTogether: x [rows, K].
+// SetRowsA passes rows x [rows, K], from row i on, a multiple of RowsTogether.
 func (e *Engine) SetRowsA(p *PackedA, i int, x []float32) {
 	rows := rowsAt("A", i, p.m, p.k, len(x))
 	if p.kn == nil {
@@ -65,7 +65,7 @@ func rowsAt(side string, i, count, width, values int) int {
 	return rows
 }
 
-// StartB prepares p for op(B) [K, N], whose rows SetRowsB must then give, all of them.
+// StartB prepares p for op(B) [K, N]. SetRowsB must then pass all of its rows.
 func (e *Engine) StartB(p *Packed, k, n int, precision Precision) {
 	p.k, p.n, p.stored, p.kn = k, n, Args{}, e.rowKernel(precision, k)
 	if p.kn == nil || p.kn.setRowsB == nil {
@@ -86,7 +86,7 @@ func (e *Engine) StartB(p *Packed, k, n int, precision Precision) {
 	}
 }
 
-// SetRowsB gives rows from i on, a multiple of RowsTogether: x [rows, N].
+// SetRowsB passes rows x [rows, N], from row i on, a multiple of RowsTogether.
 func (e *Engine) SetRowsB(p *Packed, i int, x []float32) {
 	rows := rowsAt("B", i, p.k, p.n, len(x))
 	if p.kn == nil {
@@ -101,8 +101,8 @@ func (e *Engine) SetRowsB(p *Packed, i int, x []float32) {
 	p.kn.setRowsB(&e.workers[0], p.data[kb*p.kn.words(size)*roundUp(p.n, p.kn.nr):], k, i-kb*size, x, rows, p.n)
 }
 
-// GemmRows computes the product a with A from left and op(B) from p; the operands of a are ignored. It panics when they
-// hold other shapes or another precision.
+// GemmRows computes the product a with A from left and op(B) from p; it ignores the operands of a. It panics if left or
+// p has another shape or precision.
 func (e *Engine) GemmRows(a *Args, left *PackedA, p *Packed) {
 	if left.m != a.M || left.k != a.K {
 		panic(fmt.Sprintf("gemm: packed A is [%d, %d], the product needs [%d, %d]", left.m, left.k, a.M, a.K))

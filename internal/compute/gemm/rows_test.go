@@ -70,13 +70,6 @@ func TestRowsOfAnotherSize(t *testing.T) {
 			e.GemmRows(&Args{M: 10, N: 64, K: 64, Alpha: 1, C: x, LDC: 64, Precision: BF16}, &a, &b)
 		},
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s did not panic", what)
-				}
-			}()
-			f()
-		}()
+		panics(t, what, "gemm: ", f)
 	}
 }

@@ -28,7 +28,7 @@ func tileSplitAMX(t *tile)
 
 var kernelAVX512 = &kernel{
 	name: "avx512", mr: 14, nr: 32, kc: 512, kUnit: 1, rows: 168,
-	packA: packA512, packB: packB512, inPlace: true, byRows: true,
+	packA: packA512, packB: packBWith(1, copyPanels512, transpose512), inPlace: true, byRows: true,
 	run: func(w *worker) { tileAVX512(&w.t) },
 }
 
@@ -40,7 +40,7 @@ var kernelAVX2 = &kernel{
 
 var kernelAVX512BF16 = &kernel{
 	name: "avx512bf16", bf16: true, parts: 1, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 336,
-	packA: packABF16, packB: packBBF16, byRows: true,
+	packA: packABF16, packB: packBWith(2, pairPanels512, roundTranspose512), byRows: true,
 	run: func(w *worker) { tileBF16AVX512(&w.t) },
 }
 
@@ -48,7 +48,7 @@ var kernelAVX512BF16 = &kernel{
 // speed, so it is the faster one there, and it reads half the bytes of B that float32 does.
 var kernelWiden = &kernel{
 	name: "avx512", bf16: true, parts: 1, widens: true, mr: 14, nr: 32, kc: 512, kUnit: 2, rows: 168,
-	packA: packAWiden, packB: packBBF16,
+	packA: packAWiden, packB: packBWith(2, pairPanels512, roundTranspose512),
 	run: func(w *worker) { tileWidenAVX512(&w.t) },
 }
 

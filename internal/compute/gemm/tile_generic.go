@@ -48,7 +48,7 @@ func roundWords(x []float32) {
 	}
 }
 
-// RoundBF16 is what v is as an operand of a product in BF16: the nearest bf16, ties to even; NaN stays NaN.
+// RoundBF16 returns v as an operand of a product in BF16: the nearest bf16, ties to even. NaN stays NaN.
 func RoundBF16(v float32) float32 {
 	b := math.Float32bits(v)
 	if v != v {

@@ -31,14 +31,14 @@ func TestTransposedProductsHaveTheSameBits(t *testing.T) {
 		if i%2 == 0 {
 			p.Bias = matrix(r, 1, s[1], s[1])
 		}
-		before := append([]float32(nil), p.C...)
+		before := slices.Clone(p.C)
 		transposed.job = job{a: p.Args, kn: transposed.f32}
 		transposed.job.nkb, _ = transposed.f32.blocks(p.K)
 		if !transposed.job.transposes() {
 			t.Fatalf("%v is not computed as its transpose", s)
 		}
 		transposed.Gemm(&p.Args)
-		got := append([]float32(nil), p.C...)
+		got := slices.Clone(p.C)
 		copy(p.C, before)
 		plain.Gemm(&p.Args)
 		if d := differ(got, p.C); d >= 0 {

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// linear is a linear layer of rows inside an op, whose arguments w and b are.
+// linear is a linear layer of rows inside an op. w and b are arguments of the op.
 type linear struct{ in, out, w, b int }
 
 // linear declares the parameters of a layer.
@@ -28,19 +28,17 @@ func (l linear) input(c *Call, n int, dx, dy device.View, beta float64) {
 
 // weights computes dW = dyᵀ x, which may be absent.
 func (l linear) weights(c *Call, n int, dw, dy, x device.View) {
-	if dw.Present() {
-		Do(c, device.Gemm{TransA: true, M: l.out, N: l.in, K: n, Alpha: 1, A: dy, B: x, C: dw})
-	}
+	c.product(dw, device.Gemm{TransA: true, M: l.out, N: l.in, K: n, A: dy, B: x})
 }
 
-// triple are the products of queries, keys and values: one product [n, D] × [D, 3D] where the parameters lie side by
-// side (device memory holds parameters in the order of the network), three otherwise. w and b are indices in Call.In.
+// triple computes queries, keys and values: by one product [n, D] × [D, 3D] if the parameters are adjacent in memory
+// (parameters are in the order of the network), otherwise by three products. w and b are indices in Call.In.
 type triple struct {
 	d    int
 	w, b [3]int
 }
 
-// joined returns one view of three that lie side by side.
+// joined returns one view of three adjacent ones.
 func joined(all []device.View, i [3]int) (device.View, bool) {
 	a, b, c := all[i[0]], all[i[1]], all[i[2]]
 	ok := a.Buf == b.Buf && b.Buf == c.Buf && a.Off+a.N == b.Off && b.Off+b.N == c.Off
@@ -79,14 +77,11 @@ func (l triple) backward(c *Call, n int, dx, dy, x device.View, dw [3]int) {
 		}
 	}
 	if w, ok := joined(c.Out, dw); ok {
-		Do(c, device.Gemm{TransA: true, M: 3 * d, N: d, K: n, Alpha: 1, A: dy, B: x, C: w})
-	} else {
-		for i, w := range dw {
-			if c.Out[w].Present() {
-				Do(c, device.Gemm{TransA: true, M: d, N: d, K: n, Alpha: 1, A: l.part(dy, n, i), LDA: 3 * d,
-					B: x, C: c.Out[w]})
-			}
-		}
+		c.product(w, device.Gemm{TransA: true, M: 3 * d, N: d, K: n, A: dy, B: x})
+		return
+	}
+	for i, w := range dw {
+		c.product(c.Out[w], device.Gemm{TransA: true, M: d, N: d, K: n, A: l.part(dy, n, i), LDA: 3 * d, B: x})
 	}
 }
 
@@ -94,8 +89,8 @@ func (l triple) backward(c *Call, n int, dx, dy, x device.View, dw [3]int) {
 //
 //	LN(x + dropout(O(attention(Q x, K x, V x))))
 //
-// for x [B·L, D], words [B, L] of which those that are 0 are not attended to, and lengths [B] → [B·L, D]. rate is the
-// rate of both dropouts; purpose names the layer in their draws.
+// for x [B·L, D], words [B, L] and lengths [B] → [B·L, D]. Words that are 0 are not attended to. rate is the rate of
+// both dropouts; purpose names the layer in their draws.
 func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate float64, purpose string) *Node {
 	capacity, d := Dim(x, 0), Dim(x, 1)
 	wantShape("words", words, Dim(lengths, 0), -1)
@@ -147,8 +142,8 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 		bw.Make = func(c *Call) {
 			a, ln, all := args(c)
 			dContext, dqkv := c.Temp[dContext], c.Temp[dqkv]
-			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0,
-				capacity*d) // whose gradient is done with before the three
+			// the gradient of the branch is done with before the three
+			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0, capacity*d)
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
 			ln.DBranchBias, ln.Operand = c.Out[dOutputB], true
 			DoGrad(c, ln)
@@ -178,8 +173,7 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 //
 //	LN(x + dropout(W₂ GELU(W₁ x + b₁) + b₂))
 //
-// for x [B·L, D] with lengths [B] → [B·L, D]. GELU is computed again for the gradient, in the place of what went into
-// it.
+// for x [B·L, D] with lengths [B] → [B·L, D]. The gradient recomputes GELU, in the memory of its argument.
 func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate float64, purpose string) *Node {
 	capacity, d, f := Dim(x, 0), Dim(x, 1), Dim(w.Inner.W, 0)
 	op := &Op{Name: fmt.Sprintf("perceptron layer %d→%d→%d", d, f, d)}

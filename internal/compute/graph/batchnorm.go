@@ -63,17 +63,11 @@ func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, count
 	}
 	op := &Op{Name: fmt.Sprintf("batch norm of %d, training %v", a.C, a.Train), Collective: a.Train}
 	rows, weight, bias := op.arg(x, true), op.arg(w.Weight, true), op.arg(w.Bias, true)
-	runningMean, runningVar, lengths, padded, residual := op.arg(w.Mean, false), op.arg(w.Var, false), -1, -1, -1
-	if counts != nil {
-		lengths = op.arg(counts, false)
-	}
-	if pad != nil {
-		padded = op.arg(pad, true)
-	}
 	if plus != nil {
 		wantShape("residual connection of a batch norm", plus, x.Shape()...)
-		residual = op.arg(plus, true)
 	}
+	runningMean, runningVar, lengths := op.arg(w.Mean, false), op.arg(w.Var, false), op.optional(counts, false)
+	padded, residual := op.optional(pad, true), op.optional(plus, true)
 	y, mean, inv := op.result(x.Shape().Clone()...), op.save(a.C), op.save(a.C)
 	args := func(c *Call) device.BatchNorm {
 		a := a
@@ -89,24 +83,17 @@ func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, count
 	op.Make = func(c *Call) {
 		a := args(c)
 		a.Bias, a.RunningMean, a.RunningVar, a.Y = c.In[bias], c.In[runningMean], c.In[runningVar], c.Out[y]
-		if residual >= 0 {
-			a.Plus = c.In[residual]
-		}
+		a.Plus = view(c.In, residual)
 		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dWeight, dBias, dPad := bw.arg(dyNode, false), bw.gradient(rows), bw.gradient(weight),
-			bw.gradient(bias), -1
-		if padded >= 0 {
-			dPad = bw.gradient(padded)
-		}
+			bw.gradient(bias), bw.gradient(padded)
 		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], c.Out[dx], c.Out[dWeight], c.Out[dBias]
-			if dPad >= 0 {
-				a.DPad = c.Out[dPad]
-			}
+			a.DPad = view(c.Out, dPad)
 			DoGrad(c, a)
 		}
 		all := g.gradients(bw)

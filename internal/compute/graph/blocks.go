@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Captions are those of CaptionBlocks: what depends on the captions alone.
+// Captions are the values of CaptionBlocks that depend only on the captions.
 type Captions struct {
 	Lengths          *Node   // int32 [C], in descending order
 	Words            []*Node // each [capacity, …], a row per word, one caption after the other
@@ -14,9 +14,9 @@ type Captions struct {
 }
 
 // CaptionBlocks scores images, values that all blocks read, with captions: [B, C]. build computes at most n captions at
-// a time, and what it computes of a block is forgotten when the block is done: the backward pass computes it again, but
-// for statistics that have moved, and pairs without gradient where a kernel can pass over them. In contrast to Tiles
-// build may use parameters.
+// a time (gradient checkpointing): its values are dropped after each block, and the backward pass recomputes them. It
+// does not update running statistics again, and kernels may skip pairs without gradient. In contrast to Tiles, build
+// may use parameters.
 func (g *Graph) CaptionBlocks(n int, images []*Node, c Captions,
 	build func(g *Graph, images []*Node, c Captions) *Node) *Node {
 	t := &tiles{rows: Dim(c.Lengths, 0), most: n, lengths: len(images)}

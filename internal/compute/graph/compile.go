@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Target sends the value of a node straight to given memory, such as a gradient to the flat gradient buffer. With Add
-// it is added to what lies there.
+// Target writes the value of a node directly to given memory, such as a gradient to the flat gradient buffer. With Add,
+// it is added to the value there.
 type Target struct {
 	Node *Node
 	Into device.View
@@ -59,7 +59,7 @@ func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program,
 	return p, nil
 }
 
-// readOnce returns an error where a weight that ranks multiply by rows (linearByRows) has a second reader.
+// readOnce returns an error if a weight that ranks multiply by rows (linearByRows) has a second reader.
 func readOnce(g *Graph, p *plan) error {
 	readers := map[*Node]int{}
 	for _, n := range p.order {
@@ -76,7 +76,7 @@ func readOnce(g *Graph, p *plan) error {
 	return nil
 }
 
-// add adds the value of a node to those targets that ask for it, where the op of the node does not do it by itself.
+// add adds the value of a node to its targets with Add, unless the op of the node adds it itself.
 func (p *Program) add(n *Node, targets []Target) error {
 	for _, t := range targets {
 		if !t.Add || t.Node != n {

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Ops from which networks compose what has no kernel of its own (device/primitives.go). A sum or a maximum runs along
+// Networks compose from these ops what has no kernel of its own (device/primitives.go). A sum or a maximum runs along
 // rows, x [N, D] → [N], or along segments, sets of rows with counts [C]: x [capacity, D] → [C, D].
 
 // Multiply computes a∘b for two values of the same shape.
@@ -19,17 +19,18 @@ func (g *Graph) Multiply(a, b *Node) *Node {
 	}
 	op := &Op{Name: "multiply"}
 	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
-	op.Make = func(c *Call) { Do(c, device.Multiply{Dst: c.Out[y], A: c.In[left], B: c.In[right]}) }
+	multiply := func(c *Call, dst, a, b device.View) {
+		if dst.Present() {
+			Do(c, device.Multiply{Dst: dst, A: a, B: b})
+		}
+	}
+	op.Make = func(c *Call) { multiply(c, c.Out[y], c.In[left], c.In[right]) }
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
 		bw.Make = func(c *Call) {
-			if c.Out[dLeft].Present() {
-				Do(c, device.Multiply{Dst: c.Out[dLeft], A: c.In[right], B: c.In[dy]})
-			}
-			if c.Out[dRight].Present() {
-				Do(c, device.Multiply{Dst: c.Out[dRight], A: c.In[left], B: c.In[dy]})
-			}
+			multiply(c, c.Out[dLeft], c.In[right], c.In[dy])
+			multiply(c, c.Out[dRight], c.In[left], c.In[dy])
 		}
 		return g.gradients(bw)
 	}
@@ -67,7 +68,7 @@ func (g *Graph) Map(f device.Function, c float64, x *Node) *Node {
 }
 
 // Tan computes the tangent of values from -1 to 1, by nine levels of Lambert's continued fraction
-// x/(1 - x²/(3 - x²/(5 - …))), which is exact to a rounding there.
+// x/(1 - x²/(3 - x²/(5 - …))), which is exact there up to rounding.
 func Tan(g *Graph, x *Node) *Node {
 	n := x.Shape().TotalSize()
 	op := &Op{Name: "tangent"}
@@ -90,7 +91,7 @@ func Tan(g *Graph, x *Node) *Node {
 	return g.apply(op)
 }
 
-// Axis is what a reduction runs along: rows of a number of values, or segments.
+// Axis says what a reduction runs along: rows with a number of values, or segments.
 type Axis struct {
 	width  int
 	counts *Node
@@ -115,14 +116,6 @@ func (a Axis) shapes(x tensor.Shape) (device.Reduce, tensor.Shape) {
 	return device.Reduce{N: n, D: a.width}, tensor.Shape{n}
 }
 
-// lengths declares the counts as an argument of an op, -1 where there are none.
-func (a Axis) lengths(op *Op) int {
-	if a.counts == nil {
-		return -1
-	}
-	return op.arg(a.counts, false)
-}
-
 // reduce fills the arguments of a kernel in.
 func reduce(c *Call, args device.Reduce, lengths int, x, y device.View) device.Reduce {
 	args.X, args.Y = x, y
@@ -137,7 +130,7 @@ func (g *Graph) Sum(x *Node, a Axis) *Node {
 	from := x.Shape().Clone()
 	args, to := a.shapes(from)
 	op := &Op{Name: fmt.Sprintf("sums of %v", from)}
-	values, counts, y := op.arg(x, true), a.lengths(op), op.result(to...)
+	values, counts, y := op.arg(x, true), op.optional(a.counts, false), op.result(to...)
 	op.Make = func(c *Call) { Do(c, reduce(c, args, counts, c.In[values], c.Out[y])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Broadcast(dy, a, from...)) }
 	return g.apply(op)
@@ -168,7 +161,7 @@ func (g *Graph) Broadcast(y *Node, a Axis, shape ...int) *Node {
 	}
 	shapeOfY := y.Shape().Clone()
 	op := &Op{Name: fmt.Sprintf("spread over %v", to)}
-	values, counts, x := op.arg(y, true), a.lengths(op), op.result(to...)
+	values, counts, x := op.arg(y, true), op.optional(a.counts, false), op.result(to...)
 	op.Make = func(c *Call) { DoGrad(c, reduce(c, args, counts, c.Out[x], c.In[values])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Reshape(g.Sum(dy, a), shapeOfY...)) }
 	return g.apply(op)
@@ -188,7 +181,7 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	return k.result(&args.Y, &args.Y, true, to...) // read, so that the positions are there
 }
 
-// StopGradient is x as a constant: nothing flows back through it.
+// StopGradient returns x as a constant: no gradient flows through it.
 func (g *Graph) StopGradient(x *Node) *Node {
 	op := &Op{Name: "fixed", Outs: []tensor.Shape{x.Shape().Clone()}, NeedsGrad: []bool{false}, Alias: true}
 	x = g.Apply(op, x)
@@ -222,9 +215,9 @@ func (g *Graph) Repeat(x *Node, n int) *Node {
 	return g.Broadcast(g.Reshape(x, 1, d), AlongSegments(all), n, d)
 }
 
-// SelfAttention lets the rows of every set attend to each other: qkv [capacity, 3D] are their queries, keys and values,
-// side by side, counts [B] of them in each set; each head has D/heads columns. Rows are attended to whose entry of
-// attended [B, L], int32, is not 0; nil is all. The result is [capacity, D].
+// SelfAttention lets the rows of every set attend to each other: [capacity, D]. qkv [capacity, 3D] holds their queries,
+// keys and values side by side, and counts [B] the rows of each set; each head has D/heads columns. Rows whose entry of
+// attended [B, L], int32, is 0 are not attended to; nil means all rows are.
 func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	capacity, d := Dim(qkv, 0), Dim(qkv, 1)/3
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
@@ -252,8 +245,8 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	return k.result(&a.Context, &a.DContext, false, capacity, d)
 }
 
-// SelectRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b:
-// [B·L, D], the rows of item 0 first. counts [B] are between 1 and L.
+// SelectRows takes rows of x [capacity, D] by their numbers, the first counts_b of row b of positions [B, L] int32:
+// [B·L, D], the rows of item 0 first. counts [B] are from 1 to L.
 func (g *Graph) SelectRows(x, positions, counts *Node) *Node {
 	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)

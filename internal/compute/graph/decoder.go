@@ -28,90 +28,91 @@ type DecoderWeights struct {
 // rows of x, for dropout (RowIndices).
 func (g *Graph) AttentionGRU(x, regions, initial, steps, numbers *Node, w DecoderWeights, rate float64,
 	purpose string) *Node {
-	k := &decoder{b: Dim(regions, 0), r: Dim(regions, 1), e: Dim(regions, 2), w: Dim(x, 1), h: Dim(w.WHH, 1),
-		a: Dim(w.Attend, 0)}
-	rows := Dim(x, 0)
-	wantShape("initial state of a decoder", initial, k.b, k.h)
-	wantShape("steps of a decoder", steps, k.b)
-	wantShape("attention weight of a decoder", w.Attend, k.a, k.e+k.h)
-	wantShape("attention bias of a decoder", w.AttendBias, k.a)
-	wantShape("attention score of a decoder", w.Score, 1, k.a)
-	wantShape("weight_ih of a decoder", w.WIH, 3*k.h, k.w+k.e)
-	wantShape("weight_hh of a decoder", w.WHH, 3*k.h, k.h)
-	wantShape("bias_ih of a decoder", w.BIH, 3*k.h)
-	wantShape("bias_hh of a decoder", w.BHH, 3*k.h)
-	op := &Op{Name: fmt.Sprintf("attention gru %d+%d→%d", k.w, k.e, k.h)}
-	k.declare(op, x, regions, initial, steps, w)
-	k.drop, k.dropped = g.dropper(rate, purpose), op.dropped(g, rate, numbers)
-	k.states = op.result(rows, k.h)
-	k.keys, k.gates, k.prev = op.save(k.b*k.r*k.a), op.save(rows*4*k.h), op.save(rows*k.h)
-	k.context, k.weights, k.query = op.save(rows*k.e), op.save(rows*k.r), op.save(rows*k.a)
-	op.Make = k.forward
-	op.Grad = func(n []*Node, _, dy *Node) []*Node {
-		b := newDecoderGradient(k, op.backward(n...), rows, dy)
-		b.op.Make = b.run
-		return g.gradients(b.op)
+	b, r, e, rows, words := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(x, 0), Dim(x, 1)
+	h, a := Dim(w.WHH, 1), Dim(w.Attend, 0)
+	wantShape("initial state of a decoder", initial, b, h)
+	wantShape("steps of a decoder", steps, b)
+	wantShape("attention weight of a decoder", w.Attend, a, e+h)
+	wantShape("attention bias of a decoder", w.AttendBias, a)
+	wantShape("attention score of a decoder", w.Score, 1, a)
+	wantShape("weight_ih of a decoder", w.WIH, 3*h, words+e)
+	wantShape("weight_hh of a decoder", w.WHH, 3*h, h)
+	wantShape("bias_ih of a decoder", w.BIH, 3*h)
+	wantShape("bias_hh of a decoder", w.BHH, 3*h)
+	op := &Op{Name: fmt.Sprintf("attention gru %d+%d→%d", words, e, h)}
+	vectors, features, start, counts := op.arg(x, true), op.arg(regions, true), op.arg(initial, true),
+		op.arg(steps, false)
+	attend, attendBias, score := op.arg(w.Attend, true), op.arg(w.AttendBias, true), op.arg(w.Score, true)
+	wih, whh, bih, bhh := op.arg(w.WIH, true), op.arg(w.WHH, true), op.arg(w.BIH, true), op.arg(w.BHH, true)
+	drop, dropped := g.dropper(rate, purpose), op.dropped(g, rate, numbers)
+	states := op.result(rows, h)
+	keys, gates, prev := op.save(b*r*a), op.save(rows*4*h), op.save(rows*h)
+	context, weights, query := op.save(rows*e), op.save(rows*r), op.save(rows*a)
+	args := func(c *Call) (k device.Decoder, n int) {
+		k = device.Decoder{R: r, H: h, A: a, E: e, Lengths: c.Ints(counts), Keys: c.Saved[keys],
+			Regions: c.In[features], Score: c.In[score], Attend: from(c.In[attend], e), WHH: c.In[whh],
+			WIH: from(c.In[wih], words), LDAttend: e + h, LDWIH: words + e, Drop: drop, Gates: c.Saved[gates],
+			Prev: c.Saved[prev], Context: c.Saved[context], Weights: c.Saved[weights], Query: c.Saved[query]}
+		n = k.Lengths.Packing().Rows()
+		dropped.set(c, &k.Drop, n)
+		return k, n
+	}
+	op.Make = func(c *Call) {
+		k, n := args(c)
+		Do(c, device.Gemm{TransB: true, M: b * r, N: a, K: e, Alpha: 1, A: k.Regions, B: c.In[attend], LDB: e + h,
+			C: k.Keys, Bias: c.In[attendBias]})
+		Do(c, device.Gemm{TransB: true, M: n, N: 3 * h, K: words, Alpha: 1, A: c.In[vectors], B: c.In[wih],
+			LDB: words + e, C: k.Gates, LDC: 4 * h, Bias: c.In[bih]})
+		k.Initial, k.BHH, k.States = c.In[start], c.In[bhh], c.Out[states]
+		Do(c, k)
+	}
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := op.backward(in...)
+		dStates, dX, dRegions, dInitial := bw.arg(dy, false), bw.gradient(vectors), bw.gradient(features),
+			bw.gradient(start)
+		dAttend, dAttendBias, dScore := bw.gradient(attend), bw.gradient(attendBias), bw.gradient(score)
+		dWIH, dWHH, dBIH, dBHH := bw.gradient(wih), bw.gradient(whh), bw.gradient(bih), bw.gradient(bhh)
+		dQuery, dKeys, dVector, biases := bw.scratch(rows*a), bw.scratch(b*r*a), bw.scratch(b*a), bw.scratch(4*h)
+		// Back through the steps, then the gradients of the weights, which are products over all rows.
+		bw.Make = func(c *Call) {
+			k, n := args(c)
+			k.DStates, k.DInitial, k.DQuery = c.In[dStates], c.Out[dInitial], c.Temp[dQuery]
+			k.DKeys, k.DRegions, k.DVector = c.Temp[dKeys], c.Out[dRegions], c.Temp[dVector]
+			DoGrad(c, k)
+
+			// The gradients of the gates are [n, r, z, hn] in a row: the last three parts belong to the rows of WHH,
+			// the second and third, and the first, to the rows of WIH.
+			rz, newer := from(k.Gates, h), 2*h*(words+e) // newer: where the rows of n begin in WIH
+			wih, bias, dWIH, dBIH := c.In[wih], c.Temp[biases], c.Out[dWIH], c.Out[dBIH]
+			c.columnSums(bias, k.Gates, n, 4*h)
+			Do(c, device.Copy{Dst: c.Out[dBHH], Src: from(bias, h)})
+			Do(c, device.Copy{Dst: dBIH.Slice(0, 2*h), Src: bias.Slice(h, 3*h)})
+			Do(c, device.Copy{Dst: from(dBIH, 2*h), Src: bias.Slice(0, h)})
+			c.product(c.Out[dX], device.Gemm{M: n, N: words, K: 2 * h, A: rz, LDA: 4 * h, B: wih, LDB: words + e})
+			c.product(c.Out[dX], device.Gemm{M: n, N: words, K: h, Beta: 1, A: k.Gates, LDA: 4 * h,
+				B: from(wih, newer), LDB: words + e})
+			for _, p := range []struct {
+				x        device.View
+				at, size int
+			}{{c.In[vectors], 0, words}, {k.Context, words, e}} {
+				c.product(from(dWIH, p.at), device.Gemm{TransA: true, M: 2 * h, N: p.size, K: n, A: rz, LDA: 4 * h,
+					B: p.x, LDC: words + e})
+				c.product(from(dWIH, newer+p.at), device.Gemm{TransA: true, M: h, N: p.size, K: n, A: k.Gates,
+					LDA: 4 * h, B: p.x, LDC: words + e})
+			}
+			c.product(c.Out[dWHH], device.Gemm{TransA: true, M: 3 * h, N: h, K: n, A: rz, LDA: 4 * h, B: k.Prev})
+
+			dAttend := c.Out[dAttend]
+			c.columnSums(c.Out[dAttendBias], k.DKeys, b*r, a)
+			c.product(dAttend, device.Gemm{TransA: true, M: a, N: e, K: b * r, A: k.DKeys, B: k.Regions, LDC: e + h})
+			c.product(from(dAttend, e), device.Gemm{TransA: true, M: a, N: h, K: n, A: k.DQuery, B: k.Prev, LDC: e + h})
+			c.columnSums(c.Out[dScore], k.DVector, b, a)
+			c.product(k.DRegions, device.Gemm{M: b * r, N: e, K: a, Beta: 1, A: k.DKeys, B: c.In[attend], LDB: e + h})
+		}
+		return g.gradients(bw)
 	}
 	return g.apply(op)
 }
 
-// decoder executes AttentionGRU. Rows of packed values are the values of one step after the other.
-type decoder struct {
-	b, r, e, w, h, a int
-	drop             device.DropoutParams
-	dropped          dropArgs
-
-	x, regions, initial, steps                    int // arguments
-	attend, attendBias, score, wih, whh, bih, bhh int
-	states                                        int // result
-	keys, gates, prev, context, weights, query    int // saved tensors
-}
-
-// declare declares the arguments.
-func (k *decoder) declare(op *Op, x, regions, initial, steps *Node, w DecoderWeights) {
-	k.x, k.regions, k.initial, k.steps = op.arg(x, true), op.arg(regions, true), op.arg(initial, true), op.arg(steps,
-		false)
-	k.attend, k.attendBias, k.score = op.arg(w.Attend, true), op.arg(w.AttendBias, true), op.arg(w.Score, true)
-	k.wih, k.whh, k.bih, k.bhh = op.arg(w.WIH, true), op.arg(w.WHH, true), op.arg(w.BIH, true), op.arg(w.BHH, true)
-}
-
-// operands are the views both directions use.
-type operands struct {
-	x, regions, initial                           device.View
-	attend, attendBias, score, wih, whh, bih, bhh device.View
-	attendState, wihContext                       device.View // columns of the state in attend, of the context in wih
-	keys, gates, prev, context, weights, query    device.View
-}
-
-func (k *decoder) operands(c *Call) operands {
-	o := operands{x: c.In[k.x], regions: c.In[k.regions], initial: c.In[k.initial], attend: c.In[k.attend],
-		attendBias: c.In[k.attendBias], score: c.In[k.score], wih: c.In[k.wih], whh: c.In[k.whh], bih: c.In[k.bih],
-		bhh: c.In[k.bhh], keys: c.Saved[k.keys], gates: c.Saved[k.gates], prev: c.Saved[k.prev],
-		context: c.Saved[k.context], weights: c.Saved[k.weights], query: c.Saved[k.query]}
-	o.attendState, o.wihContext = from(o.attend, k.e), from(o.wih, k.w)
-	return o
-}
-
 // from is v without its first n elements.
 func from(v device.View, n int) device.View { return v.Slice(n, v.N) }
-
-// allSteps are the arguments of all steps that both ways have.
-func (k *decoder) allSteps(c *Call, o *operands) device.Decoder {
-	a := device.Decoder{R: k.r, H: k.h, A: k.a, E: k.e, Lengths: c.Ints(k.steps), Keys: o.keys, Regions: o.regions,
-		Score: o.score, Attend: o.attendState, WHH: o.whh, WIH: o.wihContext, LDAttend: k.e + k.h, LDWIH: k.w + k.e,
-		Drop: k.drop, Gates: o.gates, Prev: o.prev, Weights: o.weights,
-		Query: o.query, Context: o.context}
-	k.dropped.set(c, &a.Drop, a.Lengths.Packing().Rows())
-	return a
-}
-
-func (k *decoder) forward(c *Call) {
-	o, rows, h := k.operands(c), c.Ints(k.steps).Packing().Rows(), k.h
-	Do(c, device.Gemm{TransB: true, M: k.b * k.r, N: k.a, K: k.e, Alpha: 1, A: o.regions, B: o.attend, LDB: k.e + h,
-		C: o.keys, Bias: o.attendBias})
-	Do(c, device.Gemm{TransB: true, M: rows, N: 3 * h, K: k.w, Alpha: 1, A: o.x, B: o.wih, LDB: k.w + k.e, C: o.gates,
-		LDC: 4 * h, Bias: o.bih})
-	a := k.allSteps(c, &o)
-	a.Initial, a.BHH, a.States = o.initial, o.bhh, c.Out[k.states]
-	Do(c, a)
-}

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// InputStep is the int32 input [2] that every training graph with dropout reads: the number of training steps done
-// before, its low and its high half.
+// InputStep is the int32 input [2] that every training graph with dropout reads: the low and the high half of the
+// number of earlier training steps.
 const InputStep = "in.step"
 
 // dropper draws the masks of one dropout layer inside an op, which reads InputStep and the numbers of rows.
@@ -67,9 +67,9 @@ func (g *Graph) Dropout(x, rows *Node, rate float64, purpose string) *Node {
 	return g.apply(op)
 }
 
-// RowIndices returns the numbers int32 [n] of the rows of a value with room for n rows, in which items of some lengths
-// [B] lie. Rows that belong to no item, and with there [B] not nil those from position there of an item on, have the
-// number -1. Programs make them of the lengths and of Instance.SetPositions.
+// RowIndices returns the numbers int32 [n] of the rows of a value with capacity for n rows, in which items have the
+// given lengths [B]. Rows that belong to no item have the number -1; so do the rows of an item from position there [B]
+// on, if there is not nil. Programs compute the numbers from the lengths and Instance.SetPositions.
 func (g *Graph) RowIndices(n int, layout Layout, lengths, there *Node) *Node {
 	if there == nil {
 		there = lengths

@@ -14,8 +14,8 @@ type FilterWeights struct {
 }
 
 // Filtrate sums the similarity vectors of every pair (see Similarities) with attention weights: [B·C, S]. See
-// device.Filter and device.Filtrate. It is one op with the similarities, so that the gradient of the vectors, nearly
-// all of it a number for each times one row, is nowhere written out.
+// device.Filter and device.Filtrate. It is one op with the similarities, so that the gradient of the vectors, for most
+// vectors a number times one row, need not be stored.
 func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	l := newSimilarities(&x)
 	b, s, n, rows, pairs := l.b, l.s, l.n, l.rows(), l.b*l.n
@@ -63,17 +63,15 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 		bw, l := op.backward(in...), *l
 		out, dy := bw.arg(outNode, false), bw.arg(dyNode, false)
 		l.backward(bw)
-		dWeight, dBias, dGamma, dBeta := bw.gradient(weight), bw.gradient(bias), bw.gradient(gamma), bw.gradient(beta)
-		otherWeight, otherBias, otherGamma, otherBeta := bw.scratch(s), bw.scratch(1), bw.scratch(1), bw.scratch(1)
+		dWeight, dBias, dGamma, dBeta := bw.written(weight), bw.written(bias), bw.written(gamma), bw.written(beta)
 		dSums, dLogits, globalDW := bw.scratch(pairs*s), bw.scratch(rows), bw.scratch(s)
 		bw.Make = func(c *Call) {
 			local, global, a := args(&l, c)
 			a.Out, a.DOut, a.DSums, a.DLogits = c.In[out], c.In[dy], c.Temp[dSums], c.Temp[dLogits]
-			a.DBias, a.DGamma = or(c.Out[dBias], c.Temp[otherBias]), or(c.Out[dGamma], c.Temp[otherGamma])
-			a.DBeta = or(c.Out[dBeta], c.Temp[otherBeta])
+			a.DBias, a.DGamma, a.DBeta = dBias(c), dGamma(c), dBeta(c)
 			DoGrad(c, a)
 			l.to(c, &local, &global)
-			dW := or(c.Out[dWeight], c.Temp[otherWeight])
+			dW := dWeight(c)
 			local.Filter.Weights, local.Filter.DSums, local.Filter.DLogits = a.Weights, a.DSums, a.DLogits
 			global.Filter = local.Filter
 			local.Filter.DW, global.Filter.DW = dW, c.Temp[globalDW]

@@ -1,13 +1,13 @@
 // Package graph is a thin layer over Gorgonia: it builds symbolic networks from a small set of coarse operations, lets
 // Gorgonia differentiate them, plans their memory and executes them on a device.
 //
-// An operation (Op) states its shape rule, its symbolic gradient and its execution in terms of the device interface
-// only. A Graph is one network at one shape; Compile turns it into a Program, which implements gorgonia.VM, allocates
-// nothing when it runs, and shares parameters, inputs and one slab of memory with all other programs of a Instance.
+// An operation (Op) defines its shapes, its symbolic gradient and its kernels. A Graph is one network at one shape.
+// Compile turns it into a Program, which implements gorgonia.VM and allocates nothing when it runs. All programs of an
+// Instance share parameters, inputs and one slab of memory.
 //
-// What Gorgonia requires is kept inside this package: an op's function type is built anew at each call because
-// Gorgonia returns it to a pool; node identity is a 32-bit hash, so every op carries a serial number and what ApplyOp
-// returns is checked; tensor constants are never used.
+// Only this package knows how Gorgonia works. Op.Type returns a new type at each call, because Gorgonia returns types
+// to a pool. Gorgonia identifies nodes by a 32-bit hash, so every op has a serial number, and Apply checks the result
+// of ApplyOp. Tensor constants are not used.
 package graph
 
 import (
@@ -25,20 +25,20 @@ type Shape = tensor.Shape
 
 // Graph is one symbolic network at one shape.
 type Graph struct {
-	// Training makes batch normalisation use and collect the statistics of the batch, and dropout drop. It is set
+	// Training makes batch normalisation use and collect the statistics of the batch, and enables dropout. Set it
 	// before anything is added.
 	Training bool
 	// Seed is the seed of the run, from which dropout draws.
 	Seed uint64
-	// Shard is which items of a global batch the graph computes on; it is set before anything is added.
+	// Shard says on which items of a global batch the graph computes. Set it before anything is added.
 	Shard Shard
-	// Micro, where not nil, ends the graph where the values of other micro-batches are needed; it is set before
-	// anything is added.
+	// Micro, if not nil, ends the graph where the values of other micro-batches are needed. Set it before anything is
+	// added.
 	Micro *MicroBatch
-	// Again leaves running statistics as they are: the graph runs once more, for its gradients.
+	// Again leaves running statistics unchanged, because the graph runs a second time, for its gradients.
 	Again bool
-	// OnStopGradient, where not nil, may put another node in place of each result of StopGradient; it is set before
-	// anything is added. Tests of gradients hold these values while they perturb others.
+	// OnStopGradient, if not nil, may replace each result of StopGradient by another node. Set it before anything is
+	// added. Tests of gradients keep these values constant while they perturb others.
 	OnStopGradient func(x *Node) *Node
 
 	expr   *G.ExprGraph
@@ -48,31 +48,31 @@ type Graph struct {
 	wanted *Node // [B, C], not 0 for pairs whose nodes are needed; nil where all are
 }
 
-// Shard says that a graph computes on the items of one rank of a global batch (device.Shard). The zero Shard is the
-// shard of one rank, which has all of them; with Items alone the graph has some of them.
+// Shard says that a graph computes on the items of one rank of a global batch (device.Shard). The zero Shard has all
+// items of the only rank; with Items alone, the graph has some of them.
 type Shard struct {
 	Rank, Ranks int
 	Items       int // of the global batch
-	// Rows are how many rows of a parameter each rank updates, one rank after the other, of those that are large
-	// matrices. In a layer of inputs each rank multiplies its rows alone (Linear).
+	// Rows is how many rows of a large parameter each rank updates, one rank after the other, by the parameter's name.
+	// If the parameter is the weight of a layer of inputs, each rank multiplies only its own rows (Linear).
 	Rows map[string][]int32
 }
 
-// MicroBatch says that a graph computes on some items of a batch whose micro-batches are computed one after the other.
-// What needs the values of all items ends such a graph, at a Cut.
+// MicroBatch says that a graph computes on some items of a batch, whose micro-batches run one after the other. An op
+// that needs the values of all items ends such a graph, at a Cut.
 type MicroBatch struct {
 	Items int   // of the graph
-	Cuts  []Cut // in the order in which they were added: those that follow may depend on those before
+	Cuts  []Cut // in the order in which they were added; a cut may depend on earlier ones
 }
 
-// Cut is where a graph of a micro-batch ends: the values X of all micro-batches make a whole, and the graph goes on
-// from the input Y, what Whole computes of it.
+// Cut is where a graph of a micro-batch ends. The values X of all micro-batches are concatenated, Whole computes on
+// them, and the graph continues with its result, the input Y.
 type Cut struct {
 	X, Y *Node
-	// Counts are the rows of X of each item; nil where all have as many.
+	// Counts are the rows of X of each item; nil if all items have the same number.
 	Counts *Node
-	// Whole adds the computation on a batch of items to a graph: from the input x, and with Counts from another one of
-	// int32, to y.
+	// Whole adds the computation on a batch of items to a graph: from the input x, and with Counts from an int32 input,
+	// to y.
 	Whole func(g *Graph, items int) (x, y *Node)
 }
 
@@ -85,13 +85,13 @@ func CutCounts(i int) string { return fmt.Sprintf("in.cut%d.counts", i) }
 // CutY is described at CutX.
 func CutY(i int) string { return fmt.Sprintf("in.cut%d.y", i) }
 
-// Own is the number of items of the rank.
+// Own returns the number of items of the rank.
 func (s Shard) Own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
 
 // Alone reports whether there is no other rank.
 func (s Shard) Alone() bool { return s.Ranks < 2 }
 
-// itemsOf is how many items the global batch has where n are here.
+// itemsOf returns how many items the global batch has if the graph has n.
 func (s Shard) itemsOf(n int) int {
 	if s.Items == 0 {
 		return n
@@ -130,8 +130,8 @@ func (g *Graph) InputInts(name string, shape ...int) *Node {
 	return g.leaf(name, false, tensor.Int32, shape)
 }
 
-// Const returns the node of a float input whose values never change; Compile feeds it. The same name must mean the same
-// values in all graphs of an instance.
+// Const returns the node of a float input whose values never change; Compile feeds it. A name must have the same values
+// in all graphs of an instance.
 func (g *Graph) Const(name string, values []float64, shape ...int) *Node {
 	n := g.Input(name, shape...)
 	if n.Shape().TotalSize() != len(values) {
@@ -169,7 +169,7 @@ func (g *Graph) Lookup(name string) *Node {
 	return nil
 }
 
-// Gradients adds the backward graph of a scalar cost and returns one node per wanted node.
+// Gradients adds the backward graph of a scalar cost and returns the gradient with respect to each node of wrt.
 func (g *Graph) Gradients(cost *Node, wrt ...*Node) ([]*Node, error) {
 	grads, err := G.Grad(cost, wrt...)
 	if err != nil {
@@ -188,8 +188,7 @@ func fail(format string, args ...any) { panic(&ShapeError{fmt.Sprintf(format, ar
 // Failf panics with a ShapeError; for packages that define ops.
 func Failf(format string, args ...any) { fail(format, args...) }
 
-// Build runs f and returns the shape mistake it panicked with, if any, as an error: the boundary at which mistakes of
-// graph building become one error.
+// Build runs f. If f panics with a ShapeError, Build returns it as an error.
 func Build(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

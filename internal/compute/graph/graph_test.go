@@ -16,6 +16,12 @@ import (
 	"vsetrain/lab/try"
 )
 
+// The types of the literals that build an op.
+type (
+	Graph = graph.Graph
+	Node  = graph.Node
+)
+
 func newSession(t testing.TB, precision string, threads int, specs ...graph.ParamSpec) *graph.Instance {
 	t.Helper()
 	dev := try.Get(cpu.New(cpu.Options{Threads: threads, Precision: precision}))(t)
@@ -36,7 +42,7 @@ func random(name string, n int) []float64 {
 type opCase struct {
 	name   string
 	shapes [][]int
-	out    func(g *graph.Graph, in []*graph.Node) *graph.Node
+	out    func(g *Graph, in []*Node) *Node
 }
 
 var (
@@ -45,14 +51,13 @@ var (
 	total   = 8 // words in the batch
 )
 
-func sequenceInputs(g *graph.Graph) (w, l *graph.Node) {
-	return g.InputInts("words", 3, 4), g.InputInts("lengths", 3)
-}
+func wordsOf(g *Graph) *Node   { return g.InputInts("words", 3, 4) }
+func lengthsOf(g *Graph) *Node { return g.InputInts("lengths", 3) }
 
 func gruCase(name string, reverse, final bool) opCase {
-	return opCase{name, [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.GRU(in[0], l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}, reverse, final)
+	return opCase{name, [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *Graph, in []*Node) *Node {
+		w := graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}
+		return g.GRU(in[0], lengthsOf(g), w, reverse, final)
 	}}
 }
 
@@ -61,66 +66,46 @@ func running(g *graph.Graph, in []*graph.Node) graph.BatchNormWeights {
 		Var: g.Const("var", []float64{0.5, 1, 2}, 3)}
 }
 
-func batchNorm(training bool, axis int) func(g *graph.Graph, in []*graph.Node) *graph.Node {
-	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
+func batchNorm(training bool, axis int) func(g *Graph, in []*Node) *Node {
+	return func(g *Graph, in []*Node) *Node {
 		g.Training = training
 		return g.BatchNorm(in[0], axis, running(g, in[1:]))
 	}
 }
 
-func sortPool(packed bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
-	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.SortPool(in[0], l, in[1], packed)
-	}
+func sortPool(packed bool) func(g *Graph, in []*Node) *Node {
+	return func(g *Graph, in []*Node) *Node { return g.SortPool(in[0], lengthsOf(g), in[1], packed) }
 }
 
 // Names that begin with "gru" or "rows" are of packed or concatenated rows: of 12 rows of an argument or result the
 // first 8 are there.
 var opCases = []opCase{
-	{"linear", [][]int{{3, 4}, {5, 4}, {5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"linear", [][]int{{3, 4}, {5, 4}, {5}}, func(g *Graph, in []*Node) *Node {
 		return g.Linear(graph.LinearTerm{X: in[0], W: in[1], B: in[2]})
 	}},
-	{"linear without bias", [][]int{{3, 4}, {5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"linear without bias", [][]int{{3, 4}, {5, 4}}, func(g *Graph, in []*Node) *Node {
 		return g.Linear(graph.LinearTerm{X: in[0], W: in[1]})
 	}},
-	{"product", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph,
-		in []*graph.Node) *graph.Node {
-		return g.MatMulT(in[0], in[1], true)
-	}},
-	{"l2 rows", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.L2Norm(in[0], 1, 0) }},
-	{"l2 middle axis", [][]int{{2, 3, 4}}, func(g *graph.Graph,
-		in []*graph.Node) *graph.Node {
-		return g.L2Norm(in[0], 1, 1e-8)
-	}},
-	{"relu", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Activate(device.ReLU, in[0])
-	}},
-	{"tanh", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Activate(device.Tanh, in[0])
-	}},
-	{"sigmoid", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Activate(device.Sigmoid, in[0])
-	}},
-	{"abs", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Activate(device.Abs, in[0])
-	}},
-	{"reshape of an input", [][]int{{3, 4}, {2, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"product", [][]int{{3, 4}, {2, 4}}, func(g *Graph, in []*Node) *Node { return g.MatMulT(in[0], in[1], true) }},
+	{"l2 rows", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node { return g.L2Norm(in[0], 1, 0) }},
+	{"l2 middle axis", [][]int{{2, 3, 4}}, func(g *Graph, in []*Node) *Node { return g.L2Norm(in[0], 1, 1e-8) }},
+	{"relu", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node { return g.Activate(device.ReLU, in[0]) }},
+	{"tanh", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node { return g.Activate(device.Tanh, in[0]) }},
+	{"sigmoid", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node { return g.Activate(device.Sigmoid, in[0]) }},
+	{"abs", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node { return g.Activate(device.Abs, in[0]) }},
+	{"reshape of an input", [][]int{{3, 4}, {2, 6}}, func(g *Graph, in []*Node) *Node {
 		return g.MatMulT(g.Reshape(in[0], 2, 6), in[1], true)
 	}},
-	{"reshape of a result", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"reshape of a result", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node {
 		return g.Reshape(g.Activate(device.Tanh, in[0]), 2, 6)
 	}},
-	{"a node used twice", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"a node used twice", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node {
 		x := g.Activate(device.Tanh, in[0])
 		return g.MatMulT(x, x, true)
 	}},
-	{"order scores", [][]int{{3, 4}, {2, 4}}, func(g *graph.Graph,
-		in []*graph.Node) *graph.Node {
-		return g.OrderScores(in[0], in[1])
-	}},
-	{"words into gru", [][]int{{6, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		w, l := sequenceInputs(g)
+	{"order scores", [][]int{{3, 4}, {2, 4}}, func(g *Graph, in []*Node) *Node { return g.OrderScores(in[0], in[1]) }},
+	{"words into gru", [][]int{{6, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *Graph, in []*Node) *Node {
+		w, l := wordsOf(g), lengthsOf(g)
 		return g.GRU(g.Embedding(w, l, in[0]), l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]},
 			false,
 			true)
@@ -130,29 +115,28 @@ var opCases = []opCase{
 	{"batch norm of the middle axis, training", [][]int{{2, 3, 4}, {3}, {3}}, batchNorm(true, 1)},
 	{"batch norm of the first axis, evaluation", [][]int{{3, 4}, {3}, {3}}, batchNorm(false, 0)},
 	{"rows of linear", [][]int{{12, 2}, {3, 2}, {3}, {12, 4}, {3, 4}},
-		func(g *graph.Graph, in []*graph.Node) *graph.Node {
-			_, l := sequenceInputs(g)
-			return g.LinearRows(l, graph.LinearTerm{X: in[0], W: in[1], B: in[2]}, graph.LinearTerm{X: in[3], W: in[4]})
+		func(g *Graph, in []*Node) *Node {
+			return g.LinearRows(lengthsOf(g), graph.LinearTerm{X: in[0], W: in[1], B: in[2]},
+				graph.LinearTerm{X: in[3], W: in[4]})
 		}},
-	{"rows of batch norm", [][]int{{12, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
+	{"rows of batch norm", [][]int{{12, 3}, {3}, {3}}, func(g *Graph, in []*Node) *Node {
+		l := lengthsOf(g)
 		g.Training = true
 		return g.BatchNormRows(in[0], l, nil, running(g, in[1:]))
 	}},
-	{"rows of padded batch norm", [][]int{{12, 3}, {3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
+	{"rows of padded batch norm", [][]int{{12, 3}, {3}, {3}, {3}}, func(g *Graph, in []*Node) *Node {
+		l := lengthsOf(g)
 		g.Training = true
 		return g.BatchNormRows(in[0], l, in[3], running(g, in[1:]))
 	}},
 	{"rows of bigru", [][]int{{12, 2}, {9, 2}, {9, 3}, {9}, {9}, {9, 2}, {9, 3}, {9}, {9}},
-		func(g *graph.Graph, in []*graph.Node) *graph.Node {
-			_, l := sequenceInputs(g)
+		func(g *Graph, in []*Node) *Node {
+			l := lengthsOf(g)
 			return g.BiGRU(in[0], l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]},
 				graph.GRUWeights{WIH: in[5], WHH: in[6], BIH: in[7], BHH: in[8]})
 		}},
-	{"pool weights", [][]int{{8, 1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
-		return g.PoolWeights(in[0], l, 5, 0.7)
+	{"pool weights", [][]int{{8, 1}}, func(g *Graph, in []*Node) *Node {
+		return g.PoolWeights(in[0], lengthsOf(g), 5, 0.7)
 	}},
 	{"rows into sort pool", [][]int{{12, 3}, {4, 4}}, sortPool(false)},
 	{"rows into packed sort pool", [][]int{{12, 3}, {4, 4}}, sortPool(true)},
@@ -203,17 +187,17 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 				if ragged && c.shapes[i][0] == len(words) {
 					rows = total * c.shapes[i][1] // those that hold words
 				}
-				for j := range rows {
+				for j, x := range values[i][:rows] {
 					const h = 1e-6
-					x := values[i][j]
-					values[i][j] = x + h
-					try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					feed := func(x float64) {
+						values[i][j] = x
+						try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					}
+					feed(x + h)
 					up := run()
-					values[i][j] = x - h
-					try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					feed(x - h)
 					down := run()
-					values[i][j] = x
-					try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					feed(x)
 					if want := (up - down) / (2 * h); math.Abs(got[i][j]-want) > 1e-7*(1+math.Abs(want)) {
 						t.Fatalf("gradient of argument %d element %d is %.9g, differences give %.9g", i, j, got[i][j],
 							want)
@@ -275,22 +259,10 @@ func TestProgramsShardMemory(t *testing.T) {
 	_, large := runTower(t, s, 17) // grows the slab: the small program must follow
 	big := large()
 	for round := range 3 {
-		if !same(small(), first) || !same(large(), big) {
+		if !slices.Equal(small(), first) || !slices.Equal(large(), big) {
 			t.Fatalf("round %d: results changed after another program ran", round)
 		}
 	}
-}
-
-func same(a, b []float64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func TestResultsDoNotDependOnThreadsOrCompilation(t *testing.T) {
@@ -302,7 +274,7 @@ func TestResultsDoNotDependOnThreadsOrCompilation(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if !same(got, want) {
+		if !slices.Equal(got, want) {
 			t.Fatalf("%d threads give other bits than 1", threads)
 		}
 	}
@@ -357,31 +329,6 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	for i := range a {
 		a[i], b[i] = float32(-i), float32(2*i)
 	}
-	first := func(want float64) {
-		t.Helper()
-		try.Do(t, prog.RunAll())
-		if got := prog.Doubles(y)[n-1]; got != want {
-			t.Fatalf("last value %v, want %v", got, want)
-		}
-	}
-	try.Do(t, s.Feed("x", a))
-	first(n - 1)
-	try.Do(t, s.Feed("x", b))
-	first(2 * (n - 1))
-	c := make([]float64, n)
-	c[n-1] = -7
-	try.Do(t, s.FeedDoubles("x", c)) // must not write to b
-	first(7)
-	if b[n-1] != 2*(n-1) {
-		t.Fatal("feeding doubles overwrote the slice fed before")
-	}
-	try.Do(t, s.Feed("x", a))
-	first(n - 1)
-	allocs := testing.AllocsPerRun(10, func() { try.Do(t, s.Feed("x", a)); try.Do(t, s.Feed("x", b)) })
-	if allocs != 0 {
-		t.Errorf("%v allocations, want 0", allocs)
-	}
-	// A part: with capacity after it, as the loader's batches have, and without.
 	at := func(i int, want float64) {
 		t.Helper()
 		try.Do(t, prog.RunAll())
@@ -389,6 +336,24 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 			t.Fatalf("value %d is %v, want %v", i, got, want)
 		}
 	}
+	try.Do(t, s.Feed("x", a))
+	at(n-1, n-1)
+	try.Do(t, s.Feed("x", b))
+	at(n-1, 2*(n-1))
+	c := make([]float64, n)
+	c[n-1] = -7
+	try.Do(t, s.FeedDoubles("x", c)) // must not write to b
+	at(n-1, 7)
+	if b[n-1] != 2*(n-1) {
+		t.Fatal("feeding doubles overwrote the slice fed before")
+	}
+	try.Do(t, s.Feed("x", a))
+	at(n-1, n-1)
+	allocs := testing.AllocsPerRun(10, func() { try.Do(t, s.Feed("x", a)); try.Do(t, s.Feed("x", b)) })
+	if allocs != 0 {
+		t.Errorf("%v allocations, want 0", allocs)
+	}
+	// A part: with capacity after it, as the loader's batches have, and without.
 	try.Do(t, s.FeedPart("x", b[:n/2], n))
 	at(n/2-1, 2*(n/2-1))
 	try.Do(t, s.FeedPart("x", slices.Clip(a[:n/2]), n))

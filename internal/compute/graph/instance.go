@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device/composed"
 )
 
-// Instance is what all programs of one network on one device share: parameters, inputs and one slab of memory.
+// Instance holds what all programs of one network on one device share: parameters, inputs and one slab of memory.
 type Instance struct {
 	Dev    device.Device
 	Params *Params
@@ -45,7 +45,7 @@ func inputOf(s *Instance, name string) *input {
 	return in
 }
 
-// Generation changes when memory has moved that programs use.
+// Generation changes when memory that programs use has moved.
 func (s *Instance) Generation() int {
 	n := s.moves + s.floats.generation + s.ints.generation
 	if s.nested != nil {
@@ -54,7 +54,8 @@ func (s *Instance) Generation() int {
 	return n
 }
 
-// NewInstance allocates the parameters of a network on a device. Kernels that the device lacks are composed of others.
+// NewInstance allocates the parameters of a network on a device. Kernels that the device lacks are composed of other
+// kernels.
 func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
 	p, err := NewParams(dev, specs)
 	if err != nil {
@@ -150,15 +151,7 @@ func (s *Instance) inputOf(name string, t device.DType, n int) (*input, error) {
 // Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
 // read in place.
 func (s *Instance) Feed(name string, values []float32) error {
-	if d, ok := device.As[device.HostViewer](s.Dev); ok && len(values) >= shareFrom && s.share(d, name, values) {
-		return nil
-	}
-	in, err := s.inputOf(name, device.Float, len(values))
-	if err != nil {
-		return err
-	}
-	s.upload(in.View.Slice(0, in.n), values)
-	return nil
+	return s.FeedPart(name, values, len(values))
 }
 
 // upload copies values to an input, large ones beside the kernels of the step before.
@@ -213,8 +206,8 @@ func (s *Instance) FeedInts(name string, values []int32) error {
 	return nil
 }
 
-// FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder: the programs do
-// the same work for all values with this bound.
+// FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder. Programs do the
+// same work for all lengths with this bound.
 func (s *Instance) FeedBounded(name string, values, bound []int32) error {
 	if len(bound) != len(values) {
 		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))
@@ -226,8 +219,8 @@ func (s *Instance) FeedBounded(name string, values, bound []int32) error {
 	return nil
 }
 
-// FeedPart sets the first values of a float input of n elements; what lies after them is arbitrary. For inputs whose
-// rows are counted by another input. Values with capacity for n elements may be read in place, as by Feed.
+// FeedPart sets the first values of a float input of n elements; the other elements are arbitrary. It is for inputs
+// whose rows are counted by another input. Values with capacity for n elements may be read in place, as by Feed.
 func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
 		return fmt.Errorf("input %s: %d values, expected at most %d", name, len(values), n)
@@ -252,7 +245,7 @@ func (s *Instance) clearBehind(in *input, first int) {
 	}
 }
 
-// SlabBytes is the memory of the values that programs compute.
+// SlabBytes returns the memory in bytes of the values that programs compute.
 func (s *Instance) SlabBytes() int64 {
 	n := 4 * int64(s.floats.view.N+s.ints.view.N)
 	if s.nested != nil {
@@ -272,8 +265,8 @@ func (s *Instance) feedConst(name string, l *leaf) error {
 	return nil
 }
 
-// SetPositions sets the positions of the items of the batches that are fed in the global batches that they are parts
-// of; nil, as at first, is 0, 1, 2, …. The slice is read when programs are prepared.
+// SetPositions sets the positions in the global batch of the items that are fed; nil, the default, means 0, 1, 2, ….
+// Programs read the slice when they are prepared.
 func (s *Instance) SetPositions(positions []int32) { s.items = positions }
 
 // lengths are the values of an input or of a constant.

@@ -126,15 +126,13 @@ func (k *kernelOp) result(y, dy *device.View, read bool, shape ...int) *Node {
 		}
 		arg(dyNode, argument{view: dy})
 		for _, x := range k.grads {
-			i, other := b.gradient(x.i), -1
 			if k.always {
-				other = b.scratch(size(b.Outs[i]))
+				grad := b.written(x.i)
+				fields = append(fields, func(c *Call) { *x.view = grad(c) })
+				continue
 			}
-			fields = append(fields, func(c *Call) {
-				if *x.view = c.Out[i]; other >= 0 {
-					*x.view = or(c.Out[i], c.Temp[other])
-				}
-			})
+			i := b.gradient(x.i)
+			fields = append(fields, func(c *Call) { *x.view = c.Out[i] })
 		}
 		for _, x := range k.temp {
 			i := b.scratch(x.i)
@@ -152,4 +150,35 @@ func or(v, other device.View) device.View {
 		return v
 	}
 	return other
+}
+
+// view returns one of the views of a call, absent for an optional operand that is not there.
+func view(all []device.View, i int) device.View {
+	if i < 0 {
+		return device.View{}
+	}
+	return all[i]
+}
+
+// written is gradient for a kernel that always writes it: where nobody reads it, it is in scratch memory.
+func (o *Op) written(arg int) func(c *Call) device.View {
+	i := o.gradient(arg)
+	other := o.scratch(size(o.Outs[i]))
+	return func(c *Call) device.View { return or(c.Out[i], c.Temp[other]) }
+}
+
+// product computes C = op(A) op(B) as a says, where somebody reads it.
+func (c *Call) product(to device.View, a device.Gemm) {
+	if to.Present() {
+		a.Alpha, a.C = 1, to
+		Do(c, a)
+	}
+}
+
+// columnSums computes the gradient of a bias from the gradient dy of rows, where somebody reads it. A device may round
+// dy meanwhile for the products that follow.
+func (c *Call) columnSums(to, dy device.View, rows, columns int) {
+	if to.Present() {
+		Do(c, device.ColumnSum{Dst: to, X: dy, Rows: rows, Columns: columns})
+	}
 }

@@ -13,9 +13,7 @@ import (
 
 // Kernels that are given the same lengths share one packing, which is computed again when other lengths are fed.
 func TestOnePackingForAnInput(t *testing.T) {
-	dev := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
-	defer dev.Close()
-	s := try.Get(graph.NewInstance(dev, nil))(t)
+	s := newSession(t, cpu.FP32, 1)
 	g := s.Graph()
 	lengths := g.InputInts("lengths", 2)
 	var seen []*device.Packing

@@ -21,51 +21,34 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 		return linearByRows(g, t, rows)
 	}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
-	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1
 	if b != nil {
 		wantShape("bias of a linear layer", b, o)
-		bias = op.arg(b, true)
 	}
-	y := op.result(n, o)
+	rows, weight, bias, y := op.arg(x, true), op.arg(w, true), op.optional(b, true), op.result(n, o)
 	op.Make = func(c *Call) {
-		a := device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
-			Even: t.Even}
-		if bias >= 0 {
-			a.Bias = c.In[bias]
-		}
-		Do(c, a)
+		Do(c, device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
+			Bias: view(c.In, bias), Even: t.Even})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no bias
-		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), -1
-		if bias >= 0 {
-			dBias = bw.gradient(bias)
-		}
+		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), bw.gradient(bias)
 		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
 		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
 		bw.Make = func(c *Call) {
 			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
-			if dBias >= 0 && c.Out[dBias].Present() {
-				// and rounds dy for the products, where they read it as bfloat16
-				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: dy, Rows: n, Columns: o})
-			}
-			if c.Out[dx].Present() {
-				Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
-					Even: t.Even})
-			}
-			if c.Out[dWeight].Present() {
-				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(dWeight), A: dy, B: x,
-					C: c.Out[dWeight], Even: t.Even})
-			}
+			c.columnSums(view(c.Out, dBias), dy, n, o)
+			c.product(c.Out[dx], device.Gemm{M: n, N: i, K: o, Beta: c.beta(dx), A: dy, B: w, Even: t.Even})
+			c.product(c.Out[dWeight], device.Gemm{TransA: true, M: o, N: i, K: n, Beta: c.beta(dWeight), A: dy, B: x,
+				Even: t.Even})
 		}
 		return g.gradients(bw)
 	}
 	return g.apply(op)
 }
 
-// rowsOf are the rows of the weight of a linear layer that each rank multiplies: nil where it multiplies all, since it
-// updates all of them, x is not an input with one row for each item, or there are that many items that it takes less to
-// send the weight and its gradient than x, the products and their gradients.
+// rowsOf returns how many rows of the weight of a linear layer each rank multiplies. It is nil, which means all rows,
+// if every rank updates all rows, if x is not an input with one row for each item, or if sending the weight and its
+// gradient takes fewer bytes than sending x, the products and their gradients.
 func rowsOf(g *Graph, x, w *Node) []int32 {
 	rows := g.Shard.Rows[w.Name()]
 	input := g.leaves[x.Name()]
@@ -77,10 +60,10 @@ func rowsOf(g *Graph, x, w *Node) []int32 {
 	return rows
 }
 
-// linearByRows is a linear layer of inputs whose weight is too large to be sent: the ranks gather the inputs, each
-// multiplies all of them by its own rows of the weight, and they gather the products. So is the gradient of the weight
-// made, of these rows alone (OwnRows). The result is computed from the items that are here. Compile refuses a second
-// reader of the weight: what that one adds to the gradient would have to be summed over the ranks.
+// linearByRows is a linear layer of inputs whose weight is too large to be sent. The ranks gather the inputs, each rank
+// multiplies all of them by its own rows of the weight, and the ranks gather the products. The gradient of the weight
+// is computed for these rows alone (OwnRows). The result has the items of this rank. Compile refuses a second reader of
+// the weight, whose part of the gradient would have to be summed over the ranks.
 func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	g.leaves[t.W.Name()].byRows = true
 	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Shard.Items
@@ -89,11 +72,11 @@ func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	pieces := device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
 	items := device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Items: all, Width: o}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Shard.Ranks), Collective: true}
-	inputs, weight, bias := op.arg(gatherAsync(g, t.X, o/g.Shard.Ranks), false), op.arg(t.W, true), -1
 	if t.B != nil {
 		wantShape("bias of a linear layer", t.B, o)
-		bias = op.arg(t.B, true)
 	}
+	inputs, weight, bias := op.arg(gatherAsync(g, t.X, o/g.Shard.Ranks), false), op.arg(t.W, true),
+		op.optional(t.B, true)
 	y, products, turned := op.result(n, o), op.scratch(all*o), op.scratch(o*all)
 	op.Make = func(c *Call) {
 		own, whole := c.Temp[products].Slice(0, all*(hi-lo)), c.Temp[turned]
@@ -112,15 +95,10 @@ func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward()
 		bw.ownRows = true
-		dWeight, dBias := bw.gradient(weight), -1
-		if bias >= 0 {
-			dBias = bw.gradient(bias)
-		}
+		dWeight, dBias := bw.gradient(weight), bw.gradient(bias)
 		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(gatherAsync(g, dyNode, 0), false)
 		bw.Make = func(c *Call) {
-			if dBias >= 0 && c.Out[dBias].Present() {
-				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: c.In[dy], Rows: n, Columns: o})
-			}
+			c.columnSums(view(c.Out, dBias), c.In[dy], n, o)
 			Do(c, device.Wait{X: c.In[dys]})
 			if c.Out[dWeight].Present() {
 				Do(c, device.Gemm{TransA: true, M: hi - lo, N: i, K: all, Alpha: 1, A: c.In[dys].Slice(lo, c.In[dys].N),

@@ -54,27 +54,25 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		y, dy := bw.arg(yNode, false), bw.arg(dyNode, false)
-		dRegions, dWords := bw.gradient(v), bw.gradient(w)
-		otherRegions, otherWords := bw.scratch(b*r*e), bw.scratch(capacity*e)
+		dRegions, dWords := bw.written(v), bw.written(w)
 		dOfWords, dOfRegions := bw.scratch(capacity*b*r), bw.scratch(capacity*b*r)
 		bw.Make = func(c *Call) {
 			a, dy := match(c, c.In[y]), c.In[dy]
 			a.DRegionMatch, a.DWordMatch = dy.Slice(0, split), dy.Slice(split, all)
-			a.DRegions, a.DWords = or(c.Out[dRegions], c.Temp[otherRegions]), or(c.Out[dWords], c.Temp[otherWords])
+			a.DRegions, a.DWords = dRegions(c), dWords(c)
 			a.DWordAttention, a.DRegionAttention = c.Temp[dOfWords], c.Temp[dOfRegions]
 			DoGrad(c, a)
 			t := c.rows(counts)
-			scores := [2]device.View{c.Temp[dOfWords].Slice(0, t*b*r), c.Temp[dOfRegions].Slice(0,
-				t*b*r)} // each in the place of its weights
+			// each in the place of its weights
+			scores := [2]device.View{c.Temp[dOfWords].Slice(0, t*b*r), c.Temp[dOfRegions].Slice(0, t*b*r)}
 			for k, overWords := range []bool{false, true} {
 				p := attend(c, overWords)
 				p.DWeights, p.DScores = scores[k], scores[k]
 				DoGrad(c, p)
 			}
 			Do(c, device.Add{Dst: scores[0], A: scores[0], B: scores[1]})
-			Do(c, device.Gemm{TransA: true, M: b * r, N: e, K: t, Alpha: 1, Beta: 1, A: scores[0], B: c.In[w],
-				C: a.DRegions})
-			Do(c, device.Gemm{M: t, N: e, K: b * r, Alpha: 1, Beta: 1, A: scores[0], B: c.In[v], C: a.DWords})
+			c.product(a.DRegions, device.Gemm{TransA: true, M: b * r, N: e, K: t, Beta: 1, A: scores[0], B: c.In[w]})
+			c.product(a.DWords, device.Gemm{M: t, N: e, K: b * r, Beta: 1, A: scores[0], B: c.In[v]})
 		}
 		return g.gradients(bw)
 	}

@@ -9,53 +9,50 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Two images of three regions, and the captions of "lengths", without capacity to spare.
-func matchLengths(g *graph.Graph) *graph.Node { return g.InputInts("lengths", 3) }
-
 func polarParams(in []*graph.Node) graph.PolarParams {
 	return graph.PolarParams{MeanRho: in[0], MeanTheta: in[1], PrecisionRho: in[2], PrecisionTheta: in[3]}
 }
 
 var positions = []float64{0, 0.1, 0.3, 0.5, 0.2, 0.2, 0.9, 0.8, 0.5, 0.6, 0.7, 0.9, 0.1, 0.1, 0.2, 0.4, 0.1, 0.1, 0.2,
-	0.4,
-	0.6, 0, 1, 0.3}
+	0.4, 0.6, 0, 1, 0.3}
 
 func polarCase(name string, sum bool) opCase {
-	return opCase{name, [][]int{{4, 1}, {4, 1}, {4, 1}, {4, 1}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	return opCase{name, [][]int{{4, 1}, {4, 1}, {4, 1}, {4, 1}}, func(g *Graph, in []*Node) *Node {
 		return g.PolarWeights(g.Const("places", positions, 2, 12), 3, sum, polarParams(in))
 	}}
 }
 
+// matchingCases are of two images of three regions, and of the captions of "lengths", without capacity to spare.
 var matchingCases = []opCase{
-	{"match", [][]int{{2, 3, 8}, {8, 8}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.CrossMatch(in[0], in[1], matchLengths(g), 3, 4)
+	{"match", [][]int{{2, 3, 8}, {8, 8}}, func(g *Graph, in []*Node) *Node {
+		return g.CrossMatch(in[0], in[1], lengthsOf(g), 3, 4)
 	}},
-	{"linear of nodes", [][]int{{16, 3}, {5, 3}, {5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.LinearNodes(2, matchLengths(g), in[0], in[1], in[2])
+	{"linear of nodes", [][]int{{16, 3}, {5, 3}, {5}}, func(g *Graph, in []*Node) *Node {
+		return g.LinearNodes(2, lengthsOf(g), in[0], in[1], in[2])
 	}},
 	polarCase("polar kernels", false), polarCase("sums of polar kernels", true),
-	{"scaled blocks", [][]int{{12, 10}, {2, 10}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"scaled blocks", [][]int{{12, 10}, {2, 10}}, func(g *Graph, in []*Node) *Node {
 		return g.ScaleBlocks(in[0], in[1], 2, 3, 10, 2)
 	}},
-	{"nodes mixed by captions", [][]int{{16, 6}, {26}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.MixNodes(in[0], in[1], matchLengths(g), 2, 1, false)
+	{"nodes mixed by captions", [][]int{{16, 6}, {26}}, func(g *Graph, in []*Node) *Node {
+		return g.MixNodes(in[0], in[1], lengthsOf(g), 2, 1, false)
 	}},
-	{"nodes mixed by images", [][]int{{12, 6}, {2, 18}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"nodes mixed by images", [][]int{{12, 6}, {2, 18}}, func(g *Graph, in []*Node) *Node {
 		return g.MixNodes(in[0], in[1], g.ConstInts("threes and none", []int32{3, 3}), 2, 2, true)
 	}},
-	{"sparse word graph", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		w := g.WordGraph(in[0], matchLengths(g), g.ConstInts("edges", []int32{0, 2, 2, 3, 1, 2}),
+	{"sparse word graph", [][]int{{8, 3}}, func(g *Graph, in []*Node) *Node {
+		w := g.WordGraph(in[0], lengthsOf(g), g.ConstInts("edges", []int32{0, 2, 2, 3, 1, 2}),
 			g.ConstInts("starts", []int32{0, 2, 3, 3}), 0.7)
-		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), w, matchLengths(g), 2, 1, false)
+		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), w, lengthsOf(g), 2, 1, false)
 	}},
-	{"dense word graph", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), g.WordGraph(in[0], matchLengths(g), nil, nil, 0.7),
-			matchLengths(g), 2, 1, false)
+	{"dense word graph", [][]int{{8, 3}}, func(g *Graph, in []*Node) *Node {
+		return g.MixNodes(g.Const("x", random("x", 16), 16, 1), g.WordGraph(in[0], lengthsOf(g), nil, nil, 0.7),
+			lengthsOf(g), 2, 1, false)
 	}},
-	{"means of nodes", [][]int{{16, 5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.MeanNodes(in[0], matchLengths(g), 2)
+	{"means of nodes", [][]int{{16, 5}}, func(g *Graph, in []*Node) *Node {
+		return g.MeanNodes(in[0], lengthsOf(g), 2)
 	}},
-	{"stack", [][]int{{1, 3}, {2, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Concat(in...) }},
+	{"stack", [][]int{{1, 3}, {2, 3}}, func(g *Graph, in []*Node) *Node { return g.Concat(in...) }},
 }
 
 // A match with one image, one caption or one word is the same numbers as in a batch.

@@ -2,10 +2,10 @@ package graph
 
 import "fmt"
 
-// The numbers of rows that dropout draws by. The row of position t of item i is number i·positions + t, wherever a
-// layout puts it, so that any division of a batch draws the same masks.
+// Dropout draws by the numbers of rows. The row of position t of item i has the number i·positions + t in any layout,
+// so that any division of a batch draws the same masks.
 
-// Layout is where the rows of the positions of a batch's items lie.
+// Layout is the order of the rows of a batch.
 type Layout string
 
 // The layouts.

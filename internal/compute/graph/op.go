@@ -15,17 +15,17 @@ import (
 // Call is what an op makes its kernels from: views of its inputs, outputs and buffers.
 type Call struct {
 	In    []device.View
-	Out   []device.View // an absent view is an output that nobody reads
-	Add   []bool        // whether an output is added to what lies there (Op.adding)
+	Out   []device.View // absent for an output that nobody reads
+	Add   []bool        // whether an output is added to the value in its memory (Op.adding)
 	Saved []device.View // saved tensors of the forward op, shared with its backward op
 	Temp  []device.View // scratch memory of this call
 
 	ints    []device.Ints   // of arguments that are graph inputs of int32
-	kernels []device.Kernel // the kernels of Do; the first made of them are of this time
+	kernels []device.Kernel // the kernels of Do; the first made of them are in use
 	made    int
 }
 
-// Do adds a kernel to the kernels of a call. Where one of its type was in this place before, its memory is used again.
+// Do adds a kernel to a call. It reuses the memory of an earlier kernel of the same type in the same place.
 func Do[K any, P interface {
 	*K
 	device.Kernel
@@ -61,50 +61,58 @@ func (c *Call) Ints(i int) device.Ints {
 	return x
 }
 
-// rows is the number of rows of items whose lengths argument i is.
+// rows returns the number of rows of the items whose lengths are argument i.
 func (c *Call) rows(i int) int { return device.Total(c.ints[i].Host) }
 
 // SavedTensor is a tensor that a forward op saves for its backward op or for the host.
 type SavedTensor struct {
 	DType device.DType
 	N     int
-	Read  bool // the host reads it after the run: its memory is not reused
+	Read  bool // the host reads it after the run, so its memory is not reused
 }
 
-// Op is one operation of a graph; it implements gorgonia.SDOp. Ops are created by the functions of this package and of
-// the losses, and are immutable once applied.
+// traits are what Gorgonia asks of all ops.
+type traits struct{}
+
+func (traits) ReturnsPtr() bool     { return true }
+func (traits) CallsExtern() bool    { return false }
+func (traits) OverwritesInput() int { return -1 }
+
+// Op is one operation of a graph; it implements gorgonia.SDOp. The functions of this package and the losses create ops.
+// An op does not change once it is applied.
 type Op struct {
 	Name  string         // operation and static parameters, for messages
-	Outs  []tensor.Shape // shape of each result; nil is a scalar
+	Outs  []tensor.Shape // shape of each result, nil for a scalar
 	Saved []SavedTensor
 	Temp  []int // floats of scratch memory
-	// OutSize is the number of floats after result 0 if it is larger than its shape.
+	// OutSize is the number of floats that result 0 occupies, if more than its shape has.
 	OutSize int
-	// Outer: a result is the product of two arguments, result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
+	// Outer, if not nil, says which result is a product of two arguments.
 	Outer *Outer
-	// Alias: result 0 is the memory of argument 0; Make is nil.
+	// Alias means that result 0 is the memory of argument 0. Make is nil.
 	Alias bool
-	// Early: it is computed as soon as its arguments are there, not when its results are needed.
+	// Early means that the op runs as soon as its arguments are computed, not when its results are needed.
 	Early bool
-	// Collective: the ranks exchange values in it, and so wait for all that they send after the ops before it.
+	// Collective means that the ranks exchange values in the op, and wait for all earlier async collectives.
 	Collective bool
-	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
-	// is an input of the graph.
+	// Make adds the kernels of the op to a call, by Do. It is called when the memory of the op is known, and again
+	// before every run if an argument is an input of the graph.
 	Make func(c *Call)
-	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance; where it
-	// returns nil, Make is used. read says of each result whether somebody reads it; the others are absent.
+	// Nested compiles programs that execute the op in place of Make, in the same instance. It returns nil to use Make.
+	// read says which results somebody reads; the others are absent.
 	Nested func(s *Instance, read []bool) (*nested, error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
-	// Grad builds the backward nodes: one per argument, nil if there is no gradient. NeedsGrad lists which arguments
+	// Grad builds the backward nodes: one per argument, nil if there is no gradient. NeedsGrad says which arguments
 	// have one.
 	Grad      func(in []*Node, out, dout *Node) []*Node
 	NeedsGrad []bool
 
+	traits
 	in      []*Node // declared arguments
 	adds    []int   // results, see adding
 	ownRows bool    // result 0 is a gradient of the rows that this rank updates
-	of      []int   // of a backward op: the argument of the forward op that each result is the gradient of
+	of      []int   // of a backward op: for each result, the argument of the forward op
 	dtype   tensor.Dtype
 	args    []hm.Type
 	id      int
@@ -113,19 +121,26 @@ type Op struct {
 
 // nested executes an op by programs of its own.
 type nested struct {
-	ready func(c *Call) error // called before every run, behind the inputs; may be nil
+	ready func(c *Call) error // called before every run, after the inputs are bound; may be nil
 	run   func(d device.Device, c *Call)
 	flops func() float64 // of the last run
 }
 
 // The operands of an op are declared once. The methods below return the index of an operand in Call.In, Call.Out,
-// Call.Saved or Call.Temp; what makes the kernels of an op knows its operands by the names that these indices are
-// given.
+// Call.Saved or Call.Temp, by which Make finds its view.
 
 // arg declares an argument, and whether it has a gradient.
 func (o *Op) arg(n *Node, grad bool) int {
 	o.in, o.NeedsGrad = append(o.in, n), append(o.NeedsGrad, grad)
 	return len(o.in) - 1
+}
+
+// optional is arg for an argument that may be nil: then it is -1.
+func (o *Op) optional(n *Node, grad bool) int {
+	if n == nil {
+		return -1
+	}
+	return o.arg(n, grad)
 }
 
 // result declares a result of a shape, a scalar without one.
@@ -152,8 +167,8 @@ func (o *Op) scratch(n int) int {
 	return len(o.Temp) - 1
 }
 
-// backward begins the backward op of o. It reads the saved tensors of o; given all arguments of o, it has them under
-// the same names.
+// backward begins the backward op of o, which reads the saved tensors of o. If it gets all arguments of o, they have
+// the same indices as in o.
 func (o *Op) backward(in ...*Node) *Op {
 	b := &Op{Name: o.Name + " gradient", Forward: o}
 	for _, n := range in {
@@ -162,8 +177,11 @@ func (o *Op) backward(in ...*Node) *Op {
 	return b
 }
 
-// gradient declares the result of a backward op that is the gradient of an argument of the forward op.
+// gradient declares the result of a backward op that is the gradient of an argument of the forward op, -1 for -1.
 func (o *Op) gradient(arg int) int {
+	if arg < 0 {
+		return -1
+	}
 	shape := o.Forward.in[arg].Shape().Clone()
 	if shape.IsScalar() {
 		shape = nil
@@ -185,7 +203,7 @@ func (g *Graph) gradients(b *Op) []*Node {
 	return all
 }
 
-// Outer names a result that is the product of two arguments, see Graph.Factors.
+// Outer says that an op computes result Result as In[A]ᵀ In[B], see Graph.Factors.
 type Outer struct{ Result, A, B int }
 
 var _ G.SDOp = (*Op)(nil)
@@ -214,8 +232,8 @@ func (g *Graph) Apply(op *Op, in ...*Node) *Node {
 	return n
 }
 
-// ApplyMulti adds an op with several results and returns a node for each. Such ops have no gradient of their own:
-// they are backward ops.
+// ApplyMulti adds an op with several results and returns a node for each. Only backward ops have several results, since
+// such an op has no gradient.
 func (g *Graph) ApplyMulti(op *Op, in ...*Node) []*Node {
 	whole := g.Apply(op, in...)
 	out := make([]*Node, len(op.Outs))
@@ -238,8 +256,8 @@ func (g *Graph) ApplyMulti(op *Op, in ...*Node) []*Node {
 	return out
 }
 
-// Factors returns the nodes a and b of a value that an op computes as aᵀ b, if it does. Whoever can use the factors
-// need not have the product computed: the gradient of a large weight is such a value.
+// Factors returns the nodes a and b of a value that an op computes as aᵀ b, such as the gradient of a large weight. A
+// caller that can use the factors need not compute the product.
 func (g *Graph) Factors(n *Node) (a, b *Node, ok bool) {
 	p, ok := n.Op().(*pick)
 	if !ok {
@@ -261,6 +279,14 @@ func size(s tensor.Shape) int {
 	return s.TotalSize()
 }
 
+// inferred returns a shape of Outs as Gorgonia wants it.
+func inferred(s tensor.Shape) (tensor.Shape, error) {
+	if s == nil {
+		return tensor.ScalarShape(), nil
+	}
+	return s.Clone(), nil
+}
+
 func nodeType(dt tensor.Dtype, s tensor.Shape) hm.Type {
 	if s == nil {
 		return dt
@@ -268,7 +294,6 @@ func nodeType(dt tensor.Dtype, s tensor.Shape) hm.Type {
 	return G.TensorType{Dims: s.Dims(), Of: dt}
 }
 
-// Arity implements gorgonia.Op.
 func (o *Op) Arity() int { return len(o.args) }
 
 // Type implements gorgonia.Op; it returns a fresh value each time.
@@ -283,7 +308,6 @@ func (o *Op) Type() hm.Type {
 	return hm.NewFnType(ts...)
 }
 
-// InferShape implements gorgonia.Op.
 func (o *Op) InferShape(...G.DimSizer) (tensor.Shape, error) {
 	if len(o.Outs) > 1 {
 		n := 0
@@ -292,10 +316,7 @@ func (o *Op) InferShape(...G.DimSizer) (tensor.Shape, error) {
 		}
 		return tensor.Shape{n}, nil
 	}
-	if o.Outs[0] == nil {
-		return tensor.ScalarShape(), nil
-	}
-	return o.Outs[0].Clone(), nil
+	return inferred(o.Outs[0])
 }
 
 // Do implements gorgonia.Op. Ops run on a device through a Program, never through Gorgonia's machines.
@@ -303,31 +324,18 @@ func (o *Op) Do(...G.Value) (G.Value, error) {
 	return nil, fmt.Errorf("%s runs only in a Program", o.Name)
 }
 
-// ReturnsPtr implements gorgonia.Op.
-func (o *Op) ReturnsPtr() bool { return true }
-
-// CallsExtern implements gorgonia.Op.
-func (o *Op) CallsExtern() bool { return false }
-
-// OverwritesInput implements gorgonia.Op.
-func (o *Op) OverwritesInput() int { return -1 }
-
-// WriteHash implements gorgonia.Op.
 func (o *Op) WriteHash(h hash.Hash) { fmt.Fprintf(h, "vse#%d:%s", o.id, o.Name) }
 
-// Hashcode implements gorgonia.Op.
 func (o *Op) Hashcode() uint32 { return o.hash }
 
 func (o *Op) String() string { return o.Name }
 
-// DiffWRT implements gorgonia.SDOp.
 func (o *Op) DiffWRT(inputs int) []bool {
 	w := make([]bool, inputs)
 	copy(w, o.NeedsGrad)
 	return w
 }
 
-// SymDiff implements gorgonia.SDOp.
 func (o *Op) SymDiff(inputs G.Nodes, output, grad *Node) (out G.Nodes, err error) {
 	if o.Grad == nil {
 		return nil, fmt.Errorf("%s has no gradient", o.Name)
@@ -338,6 +346,7 @@ func (o *Op) SymDiff(inputs G.Nodes, output, grad *Node) (out G.Nodes, err error
 
 // pick selects one result of an op with several; it never copies.
 type pick struct {
+	traits
 	index int
 	shape tensor.Shape
 	id    int
@@ -348,18 +357,10 @@ func (p *pick) Arity() int { return 1 }
 func (p *pick) Type() hm.Type {
 	return hm.NewFnType(G.TensorType{Dims: 1, Of: p.dtype}, nodeType(p.dtype, p.shape))
 }
-func (p *pick) InferShape(...G.DimSizer) (tensor.Shape, error) {
-	if p.shape == nil {
-		return tensor.ScalarShape(), nil
-	}
-	return p.shape.Clone(), nil
-}
+func (p *pick) InferShape(...G.DimSizer) (tensor.Shape, error) { return inferred(p.shape) }
 func (p *pick) Do(...G.Value) (G.Value, error) {
 	return nil, fmt.Errorf("%s runs only in a Program", p)
 }
-func (p *pick) ReturnsPtr() bool      { return true }
-func (p *pick) CallsExtern() bool     { return false }
-func (p *pick) OverwritesInput() int  { return -1 }
 func (p *pick) WriteHash(h hash.Hash) { fmt.Fprintf(h, "vse#%d:pick%d", p.id, p.index) }
 func (p *pick) Hashcode() uint32 {
 	h := fnv.New32a()

@@ -23,14 +23,9 @@ func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {
 		bw := op.backward(in...)
 		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
 		bw.Make = func(c *Call) {
-			if c.Out[dLeft].Present() {
-				Do(c, device.Gemm{M: m, N: k, K: n, Alpha: 1, A: c.In[dy], B: c.In[right], C: c.Out[dLeft],
-					Exact: exact})
-			}
-			if c.Out[dRight].Present() {
-				Do(c, device.Gemm{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[dy], B: c.In[left],
-					C: c.Out[dRight], Exact: exact})
-			}
+			c.product(c.Out[dLeft], device.Gemm{M: m, N: k, K: n, A: c.In[dy], B: c.In[right], Exact: exact})
+			c.product(c.Out[dRight], device.Gemm{TransA: true, M: n, N: k, K: m, A: c.In[dy], B: c.In[left],
+				Exact: exact})
 		}
 		return g.gradients(bw)
 	}
@@ -105,7 +100,8 @@ func around(s tensor.Shape, axis int) (outer, inner int) {
 	return outer, inner
 }
 
-// SurrogateLoss returns a scalar whose gradient with respect to x is dx: the way back from x. It has no value.
+// SurrogateLoss returns a scalar whose gradient with respect to x is dx, to start a backward pass at x. It has no
+// value.
 func SurrogateLoss(g *Graph, x, dx *Node) *Node {
 	wantShape("gradient that is given", dx, x.Shape()...)
 	op := &Op{Name: "gradient that is given"}

@@ -37,9 +37,8 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 	op.Make = func(c *Call) {
 		a := args(c)
 		a.Weights = c.Out[weights]
-		Do(c, device.Gemm{TransB: true, M: c.rows(counts), N: b * r, K: e, Alpha: 1, A: c.In[w],
-			B: c.In[v], C: a.Scores,
-			Even: o.Even})
+		Do(c, device.Gemm{TransB: true, M: c.rows(counts), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
+			C: a.Scores, Even: o.Even})
 		Do(c, a)
 	}
 	op.Grad = func(in []*Node, weightsNode, dyNode *Node) []*Node {
@@ -50,14 +49,9 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 			a, t := args(c), c.rows(counts)
 			a.Weights, a.DWeights, a.DScores = c.In[weights], c.In[dWeights], c.Temp[dProducts]
 			DoGrad(c, a)
-			if c.Out[dRegions].Present() {
-				Do(c, device.Gemm{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[w],
-					C: c.Out[dRegions], Even: o.Even})
-			}
-			if c.Out[dWords].Present() {
-				Do(c, device.Gemm{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[v], C: c.Out[dWords],
-					Even: o.Even})
-			}
+			c.product(c.Out[dRegions], device.Gemm{TransA: true, M: b * r, N: e, K: t, A: a.DScores, B: c.In[w],
+				Even: o.Even})
+			c.product(c.Out[dWords], device.Gemm{M: t, N: e, K: b * r, A: a.DScores, B: c.In[v], Even: o.Even})
 		}
 		return g.gradients(bw)
 	}
@@ -79,8 +73,8 @@ type similarities struct {
 	regions, words, weights           int // arguments
 	images, captions, lengths         int
 	localW, localB, globalW, globalB  int
-	contexts, localNorms, globalNorms int    // saved tensors
-	gradients, others                 [9]int // results of a backward op, and scratch memory for those nobody reads
+	contexts, localNorms, globalNorms int // saved tensors
+	gradients                         [9]func(c *Call) device.View
 }
 
 func newSimilarities(x *SimilarityInputs) *similarities {
@@ -126,8 +120,7 @@ func (l *similarities) args(c *Call, nodes device.View) (local, global device.Si
 func (l *similarities) backward(b *Op) {
 	for i, arg := range [...]int{l.regions, l.words, l.weights, l.localW, l.localB, l.images, l.captions, l.globalW,
 		l.globalB} {
-		l.gradients[i] = b.gradient(arg)
-		l.others[i] = b.scratch(b.Outs[l.gradients[i]].TotalSize())
+		l.gradients[i] = b.written(arg)
 	}
 }
 
@@ -135,7 +128,7 @@ func (l *similarities) backward(b *Op) {
 func (l *similarities) to(c *Call, local, global *device.Similarities) {
 	for i, v := range [...]*device.View{&local.DImages, &local.DRows, &local.DWeights, &local.DW, &local.DBias,
 		&global.DImages, &global.DRows, &global.DW, &global.DBias} {
-		*v = or(c.Out[l.gradients[i]], c.Temp[l.others[i]])
+		*v = l.gradients[i](c)
 	}
 }
 
@@ -237,25 +230,20 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		out, dy := bw.arg(outNode, false), bw.arg(dyNode, false)
-		dX, dQuery, dQueryBias := bw.gradient(nodes), bw.gradient(query), bw.gradient(queryBias)
-		dKey, dKeyBias, dLast, dLastBias := bw.gradient(key), bw.gradient(keyBias), bw.gradient(last),
-			bw.gradient(lastBias)
-		dM, dV, otherQuery, otherQueryBias := bw.scratch(s*s), bw.scratch(s), bw.scratch(s*s), bw.scratch(s)
-		otherKey, otherLast, otherLastBias := bw.scratch(s*s), bw.scratch(s*s), bw.scratch(s)
+		dX, dQuery, dQueryBias := bw.gradient(nodes), bw.written(query), bw.written(queryBias)
+		dKey, dKeyBias := bw.written(key), bw.gradient(keyBias)
+		dLast, dLastBias := bw.written(last), bw.written(lastBias)
+		dM, dV := bw.scratch(s*s), bw.scratch(s)
 		bw.Make = func(c *Call) {
 			a := args(c)
-			a.Out, a.DOut, a.DX, a.DM, a.DV = c.In[out], c.In[dy], c.Out[dX], c.Temp[dM],
-				c.Temp[dV] // dX is always wanted
-			a.DW, a.DBias = or(c.Out[dLast], c.Temp[otherLast]), or(c.Out[dLastBias], c.Temp[otherLastBias])
+			a.Out, a.DOut, a.DX, a.DM, a.DV = c.In[out], c.In[dy], c.Out[dX], c.Temp[dM], c.Temp[dV]
+			a.DW, a.DBias = dLast(c), dLastBias(c)
 			DoGrad(c, a)
-			dQuery, dQueryBias := or(c.Out[dQuery], c.Temp[otherQuery]), or(c.Out[dQueryBias], c.Temp[otherQueryBias])
-			query, key, dKey := c.In[query], c.In[key], or(c.Out[dKey], c.Temp[otherKey])
-			Do(c, device.Gemm{TransB: true, M: s, N: s, K: s, Alpha: 1, A: key, B: a.DM, C: dQuery, Exact: true})
-			Do(c, device.Gemm{TransB: true, M: 1, N: s, K: s, Alpha: 1, A: a.DV, B: key, C: dQueryBias,
-				Exact: true})
-			Do(c, device.Gemm{M: s, N: s, K: s, Alpha: 1, A: query, B: a.DM, C: dKey, Exact: true})
-			Do(c, device.Gemm{M: s, N: s, K: 1, Alpha: 1, Beta: 1, A: c.In[queryBias], B: a.DV, C: dKey,
-				Exact: true})
+			query, key, dKey := c.In[query], c.In[key], dKey(c)
+			c.product(dQuery(c), device.Gemm{TransB: true, M: s, N: s, K: s, A: key, B: a.DM, Exact: true})
+			c.product(dQueryBias(c), device.Gemm{TransB: true, M: 1, N: s, K: s, A: a.DV, B: key, Exact: true})
+			c.product(dKey, device.Gemm{M: s, N: s, K: s, A: query, B: a.DM, Exact: true})
+			c.product(dKey, device.Gemm{M: s, N: s, K: 1, Beta: 1, A: c.In[queryBias], B: a.DV, Exact: true})
 			if c.Out[dKeyBias].Present() {
 				Do(c, device.Fill{Dst: c.Out[dKeyBias]})
 			}

@@ -11,10 +11,10 @@ type ParamSpec struct {
 	Name  string // stored name with its part: "img.fc.weight"
 	Shape []int
 	State bool   // running statistics: stored and used, never optimised
-	Twice bool   // listed twice in the optimiser: counted twice in the norm of the gradients and updated twice
+	Twice bool   // listed twice in the optimiser, so counted twice in the norm of the gradients and updated twice
 	Group string // optimiser group, "" for the default one
-	// Within is the closed range that the values are brought back to after every update; it may be infinite. What has
-	// one, a scalar that a loss learns, has no weight decay. nil is what a network learns.
+	// Within is the closed range, possibly infinite, to which the values are clamped after every update. It is set for
+	// the scalars that a loss learns, which have no weight decay, and nil for the parameters of a network.
 	Within *[2]float64
 }
 
@@ -27,8 +27,8 @@ func (s ParamSpec) Size() int {
 	return n
 }
 
-// Params is the flat memory of all parameters of a network on a device: values, and with training gradients of the
-// same layout. Optimised parameters come first, state after them; every tensor starts at a multiple of 64 bytes.
+// Params is the flat memory of all parameters of a network on a device: the values, and for training the gradients in
+// the same layout. Optimised parameters come first, then state. Every tensor starts at a multiple of 64 bytes.
 type Params struct {
 	Specs  []ParamSpec
 	dev    device.Device
@@ -71,7 +71,7 @@ func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 	return p, nil
 }
 
-// AllocGrads allocates the gradients, and Spare after them; they hold zero where no graph writes.
+// AllocGrads allocates the gradients and Spare, zeroed.
 func (p *Params) AllocGrads() error {
 	if p.grads.Present() {
 		return nil
@@ -110,7 +110,7 @@ func (p *Params) Grads() device.View { return p.grads.Slice(0, p.opt) }
 // Spare returns ParamAlign scalars after the gradients.
 func (p *Params) Spare() device.View { return p.grads.Slice(p.opt, p.opt+ParamAlign) }
 
-// Freeze tells the device that no parameter will change (device.Freezer).
+// Freeze declares that no parameter will change (device.Freezer).
 func (p *Params) Freeze() {
 	if h, ok := device.As[device.Freezer](p.dev); ok {
 		h.Freeze(p.values.Buf)

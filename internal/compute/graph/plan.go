@@ -193,23 +193,25 @@ func (p *plan) producer(n *Node) (*Op, int) {
 	return op, 0
 }
 
-// resultsRead finds which results of ops with several are picked by somebody.
-func (p *plan) resultsRead() map[*Node]map[int]bool {
-	read := map[*Node]map[int]bool{}
+// result is one of the results of a node.
+type result struct {
+	node  *Node
+	index int
+}
+
+// resultsRead finds the results of ops with several results that somebody picks.
+func (p *plan) resultsRead() map[result]bool {
+	read := map[result]bool{}
 	for _, n := range p.order {
 		if pk, ok := n.Op().(*pick); ok {
-			c := p.kids[n][0]
-			if read[c] == nil {
-				read[c] = map[int]bool{}
-			}
-			read[c][pk.index] = true
+			read[result{p.kids[n][0], pk.index}] = true
 		}
 	}
 	return read
 }
 
 // addBuffers creates the buffers of node n, instruction i, and extends the life of what it reads.
-func (p *plan) addBuffers(n *Node, i int, read map[*Node]map[int]bool) error {
+func (p *plan) addBuffers(n *Node, i int, read map[result]bool) error {
 	kids := p.kids[n]
 	switch op := n.Op().(type) {
 	case nil:
@@ -232,7 +234,7 @@ func (p *plan) addBuffers(n *Node, i int, read map[*Node]map[int]bool) error {
 			return nil
 		}
 		for k, s := range op.Outs {
-			if len(op.Outs) > 1 && !read[n][k] {
+			if len(op.Outs) > 1 && !read[result{n, k}] {
 				p.outs[n] = append(p.outs[n], nil)
 				continue
 			}

@@ -171,8 +171,8 @@ func (p *Program) RunAll() error {
 	return nil
 }
 
-// Prepare binds the views of the slabs, where they have moved, and the views of the inputs fed to the instance, and
-// makes the kernels that have them. Run may follow.
+// Prepare binds the views of the slabs, if they have moved, and of the inputs fed to the instance, and makes their
+// kernels again. Run may follow.
 func (p *Program) Prepare() error {
 	if err := p.number(); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (p *Program) number() error {
 	return nil
 }
 
-// Run computes the kernels of a program that is prepared. A device.Recorder can record it.
+// Run computes the kernels of a prepared program. A device.Recorder can record it.
 func (p *Program) Run() {
 	for _, in := range p.instrs {
 		for _, f := range in.before {
@@ -244,8 +244,8 @@ func (p *Program) Run() {
 	}
 }
 
-// AfterWrites has Run call f after the last kernels that write to a range of the memory of targets, where values are
-// final then, and after all kernels where none does.
+// AfterWrites makes Run call f after the last op that writes to a range of the memory of targets, when its values are
+// final, or after all ops if none does.
 func (p *Program) AfterWrites(written device.View, f func()) {
 	last := p.instrs[len(p.instrs)-1]
 	for _, in := range p.instrs {
@@ -262,8 +262,8 @@ func (p *Program) AfterWrites(written device.View, f func()) {
 	last.then = append(last.then, f)
 }
 
-// FirstReader is the place of the first op that reads a range of the parameters, and the one after the last op before
-// it in which the ranks meet, 0 without one. Where none reads it that is the end and 0.
+// FirstReader returns the place of the first op that reads a range of the parameters, and the place after the last
+// collective op before it, 0 without one. If no op reads the range, it returns the number of ops and 0.
 func (p *Program) FirstReader(read device.View) (place, met int) {
 	for i, in := range p.instrs {
 		if slices.ContainsFunc(in.refs[0], func(r ref) bool { return r.view.Overlaps(read) }) {
@@ -276,15 +276,15 @@ func (p *Program) FirstReader(read device.View) (place, met int) {
 	return len(p.instrs), 0
 }
 
-// BeforeOp has Run call f before the kernels of a place, at the end not at all.
+// BeforeOp makes Run call f before the op at a place. At the end, f is not called.
 func (p *Program) BeforeOp(place int, f func()) {
 	if place < len(p.instrs) {
 		p.instrs[place].before = append(p.instrs[place].before, f)
 	}
 }
 
-// Flops is the work of the products of the program, as it was prepared last (device.Flops); of an op that is Nested, as
-// it ran last.
+// Flops returns the operations of the products of the program as it was last prepared (device.Flops); for a Nested op,
+// as it last ran.
 func (p *Program) Flops() (n float64) {
 	for _, in := range p.instrs {
 		for _, k := range in.call.kernels[:in.call.made] {

@@ -8,18 +8,18 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// AllGatherRows returns the rows of all items, in their order, given the rows of the items that are here: x [n, …] to
-// [items, …]. The gradient is with respect to the rows that are here: what is computed from all of them is the same
-// everywhere.
+// AllGatherRows returns the rows of all items, in their order, from the rows of the items of this rank: x [n, …] to
+// [items, …]. All ranks must compute the same from the result, so the gradient of x is this rank's rows of the
+// gradient.
 func AllGatherRows(g *Graph, x *Node) *Node {
 	return gatherRows(g, "gather", x, nil, 0, func(c *Call, d device.Shard, whole, own device.View) {
 		DoGrad(c, device.AllGather{Shard: d, DY: whole, DX: own})
 	})
 }
 
-// AllGatherShared is AllGatherRows for values from which each rank computes something else: the gradient is the sum of
-// the gradients of all ranks. With the lengths int32 of all items, x and the result have as many rows for each item:
-// [capacity here, …] to [capacity, …].
+// AllGatherShared is AllGatherRows for values that each rank uses differently: the gradients of all ranks are summed.
+// With lengths, the int32 lengths of all items, x and the result have that many rows for each item: [capacity of this
+// rank, …] to [capacity, …].
 func AllGatherShared(g *Graph, x, lengths *Node, capacity int) *Node {
 	sum := func(c *Call, d device.Shard, whole, own device.View) {
 		Do(c, device.ReduceScatter{Shard: d, X: whole, Y: own})
@@ -41,10 +41,7 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 		wantShape("lengths of rows that are gathered", lengths, deal.Items)
 	}
 	op := &Op{Name: fmt.Sprintf("%s of %d values a row from %d ranks", name, deal.Width, deal.Ranks), Collective: true}
-	own, counts := op.arg(x, true), -1
-	if lengths != nil {
-		counts = op.arg(lengths, false)
-	}
+	own, counts := op.arg(x, true), op.optional(lengths, false)
 	whole := op.result(append(tensor.Shape{capacity}, shape[1:]...)...)
 	dealt := func(c *Call) device.Shard {
 		d := deal
@@ -63,14 +60,15 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 	return g.apply(op)
 }
 
-// dealOf is the deal of the rows of a node [n, …], one for each item that is here.
+// dealOf returns the shard of the rows of a node [n, …], one for each item of this rank.
 func dealOf(g *Graph, x *Node) device.Shard {
 	return device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Items: g.Shard.Items,
 		Width: x.Shape().TotalSize() / Dim(x, 0)}
 }
 
-// gatherAsync gathers the rows of x [n, I] of all items as soon as x is there, beside all that follows (device.Wait): x
-// is not to be written until then. Products of that many rows or more alone read the result. It has no gradient.
+// gatherAsync gathers the rows of x [n, I] of all items as soon as x is computed, concurrently with the following ops
+// until device.Wait; nothing may write x until then. Only products of at least rows rows read the result. It has no
+// gradient.
 func gatherAsync(g *Graph, x *Node, rows int) *Node {
 	op := &Op{Name: fmt.Sprintf("gather of %d values a row from %d ranks behind", Dim(x, 1), g.Shard.Ranks),
 		Early: true}
@@ -81,8 +79,8 @@ func gatherAsync(g *Graph, x *Node, rows int) *Node {
 	return g.apply(op)
 }
 
-// OwnRows reports whether a gradient is the gradient of the whole batch, and of the rows alone that this rank updates:
-// it is not to be summed over the ranks.
+// OwnRows reports whether a gradient is the gradient of the whole batch for the rows that this rank updates. It must
+// not be summed over the ranks.
 func OwnRows(g *Graph, n *Node) bool {
 	if p, ok := n.Op().(*pick); ok {
 		op, ok := children(g.expr, n)[0].Op().(*Op)

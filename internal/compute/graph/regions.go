@@ -47,10 +47,12 @@ func (g *Graph) Relate(theta, phi, values *Node) *Node {
 	b, r, c := Dim(theta, 0), Dim(theta, 1), Dim(theta, 2)
 	wantShape("phi of related regions", phi, b, r, c)
 	wantShape("values of related regions", values, b, r, c)
-	// many is a product of every image: [m, k] by [k, n], each operand [R, C] or [R, R].
+	// many is a product of every image, where somebody reads it: [m, k] by [k, n], each operand [R, C] or [R, R].
 	many := func(c *Call, transA, transB bool, m, n, k int, alpha float64, x, y, out device.View) {
-		Do(c, device.Gemm{TransA: transA, TransB: transB, M: m, N: n, K: k, Alpha: alpha, A: x, B: y, C: out,
-			Batch: b, StrideA: m * k, StrideB: k * n, StrideC: m * n})
+		if out.Present() {
+			Do(c, device.Gemm{TransA: transA, TransB: transB, M: m, N: n, K: k, Alpha: alpha, A: x, B: y, C: out,
+				Batch: b, StrideA: m * k, StrideB: k * n, StrideC: m * n})
+		}
 	}
 	mean := 1 / float64(r)
 	op := &Op{Name: fmt.Sprintf("relate %d regions of %d", r, c)}
@@ -69,15 +71,9 @@ func (g *Graph) Relate(theta, phi, values *Node) *Node {
 			if k.Out[dQueries].Present() || k.Out[dKeys].Present() {
 				many(k, false, true, r, r, c, 1, dy, k.In[rows], da)
 			}
-			if k.Out[dQueries].Present() {
-				many(k, false, false, r, c, r, mean, da, k.In[keys], k.Out[dQueries])
-			}
-			if k.Out[dKeys].Present() {
-				many(k, true, false, r, c, r, mean, da, k.In[queries], k.Out[dKeys])
-			}
-			if k.Out[dRows].Present() {
-				many(k, true, false, r, c, r, 1, k.Saved[relation], dy, k.Out[dRows])
-			}
+			many(k, false, false, r, c, r, mean, da, k.In[keys], k.Out[dQueries])
+			many(k, true, false, r, c, r, mean, da, k.In[queries], k.Out[dKeys])
+			many(k, true, false, r, c, r, 1, k.Saved[relation], dy, k.Out[dRows])
 		}
 		return g.gradients(bw)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/lab/try"
 )
@@ -14,14 +13,13 @@ import (
 func norm(g *graph.Graph, in []*graph.Node, axis int) *graph.Node {
 	c := graph.Dim(in[0], axis)
 	return g.BatchNorm(in[0], axis, graph.BatchNormWeights{Weight: in[1], Bias: in[2],
-		Mean: g.Input(fmt.Sprintf("mean%d", c), c),
-		Var:  g.Input(fmt.Sprintf("var%d", c), c)})
+		Mean: g.Input(fmt.Sprintf("mean%d", c), c), Var: g.Input(fmt.Sprintf("var%d", c), c)})
 }
 
 func decoderCase(rate float64, name string) opCase { // 2 words + 3 features → 3 states, 4 of attention
 	return opCase{name, [][]int{{12, 2}, {3, 2, 3}, {3, 3}, {4, 6}, {4}, {1, 4}, {9, 5}, {9, 3}, {9}, {9}},
-		func(g *graph.Graph, in []*graph.Node) *graph.Node {
-			_, l := sequenceInputs(g)
+		func(g *Graph, in []*Node) *Node {
+			l := lengthsOf(g)
 			numbers := g.RowIndices(12, graph.Packed, l, nil)
 			return g.AttentionGRU(in[0], in[1], in[2], l, numbers, graph.DecoderWeights{Attend: in[3],
 				AttendBias: in[4], Score: in[5], WIH: in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
@@ -30,8 +28,8 @@ func decoderCase(rate float64, name string) opCase { // 2 words + 3 features →
 
 // sameRows gives three layers the same rows, beside a residual connection: their gradients meet. Without a function
 // after them the gradient of the connection is also the gradient of each layer.
-func sameRows(function bool) func(g *graph.Graph, in []*graph.Node) *graph.Node {
-	return func(g *graph.Graph, in []*graph.Node) *graph.Node {
+func sameRows(function bool) func(g *Graph, in []*Node) *Node {
+	return func(g *Graph, in []*Node) *Node {
 		x := g.Activate(device.Tanh, in[0])
 		y := g.Linear(graph.LinearTerm{X: x, W: in[1]})
 		for _, w := range in[2:] {
@@ -46,41 +44,30 @@ func sameRows(function bool) func(g *graph.Graph, in []*graph.Node) *graph.Node 
 
 // regionCases are the ops of networks that reason over regions, in training graphs but for those named otherwise.
 var regionCases = []opCase{
-	{"sum", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Add(in[0], in[1]) }},
-	{"sum of a value with itself", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Add(in[0], in[0])
-	}},
+	{"sum", [][]int{{3, 4}, {3, 4}}, func(g *Graph, in []*Node) *Node { return g.Add(in[0], in[1]) }},
+	{"sum of a value with itself", [][]int{{3, 4}}, func(g *Graph, in []*Node) *Node { return g.Add(in[0], in[0]) }},
 	{"layers of the same rows", [][]int{{5, 3}, {3, 3}, {3, 3}, {3, 3}}, sameRows(false)},
 	{"layers of the same rows and a function", [][]int{{5, 3}, {3, 3}, {3, 3}, {3, 3}}, sameRows(true)},
-	{"rows of a matrix", [][]int{{5, 3}}, func(g *graph.Graph,
-		in []*graph.Node) *graph.Node {
-		return g.SliceRows(in[0], 1, 3)
-	}},
-	{"swap axes", [][]int{{3, 4, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.SwapAxes(in[0]) }},
-	{"relate", [][]int{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"rows of a matrix", [][]int{{5, 3}}, func(g *Graph, in []*Node) *Node { return g.SliceRows(in[0], 1, 3) }},
+	{"swap axes", [][]int{{3, 4, 2}}, func(g *Graph, in []*Node) *Node { return g.SwapAxes(in[0]) }},
+	{"relate", [][]int{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, func(g *Graph, in []*Node) *Node {
 		return g.Relate(in[0], in[1], in[2])
 	}},
 	{"batch norm and a residual connection", [][]int{{6, 3}, {3}, {3}, {6, 3}},
-		func(g *graph.Graph, in []*graph.Node) *graph.Node {
-			return g.BatchNormPlus(in[0], 1, running(g, in[1:]), in[3])
-		}},
-	{"batch norm of columns", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return norm(g, in, 1)
-	}},
+		func(g *Graph, in []*Node) *Node { return g.BatchNormPlus(in[0], 1, running(g, in[1:]), in[3]) }},
+	{"batch norm of columns", [][]int{{6, 3}, {3}, {3}}, func(g *Graph, in []*Node) *Node { return norm(g, in, 1) }},
 	{"batch norm of channels", [][]int{{3, 4, 2}, {4}, {4}},
-		func(g *graph.Graph, in []*graph.Node) *graph.Node { return norm(g, in, 1) }},
-	{"batch norm in evaluation", [][]int{{6, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return norm(g, in, 1)
-	}},
-	{"dropout", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		func(g *Graph, in []*Node) *Node { return norm(g, in, 1) }},
+	{"batch norm in evaluation", [][]int{{6, 3}, {3}, {3}}, func(g *Graph, in []*Node) *Node { return norm(g, in, 1) }},
+	{"dropout", [][]int{{5, 4}}, func(g *Graph, in []*Node) *Node {
 		return g.Dropout(in[0], g.ItemIndices(5), 0.4, "here")
 	}},
-	{"dropout in evaluation", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	{"dropout in evaluation", [][]int{{5, 4}}, func(g *Graph, in []*Node) *Node {
 		return g.L2Norm(g.Dropout(in[0], g.ItemIndices(5), 0.4, "here"), 1, 0)
 	}},
 	decoderCase(0, "gru with attention states"), decoderCase(0.4, "gru with attention and dropout states"),
-	{"gru states to word loss", [][]int{{12, 2}, {6, 2}, {6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		_, l := sequenceInputs(g)
+	{"gru states to word loss", [][]int{{12, 2}, {6, 2}, {6}}, func(g *Graph, in []*Node) *Node {
+		l := lengthsOf(g)
 		return g.Reshape(g.LinearCrossEntropy(in[0], in[1], in[2], g.InputInts("labels", 3, 6),
 			g.InputInts("mask", 3, 6), l), 1)
 	}},
@@ -99,45 +86,5 @@ func feedRegions(t *testing.T, s *graph.Instance) {
 		}
 		try.Do(t, s.FeedDoubles(fmt.Sprintf("mean%d", n), random("mean", n)))
 		try.Do(t, s.FeedDoubles(fmt.Sprintf("var%d", n), variance))
-	}
-}
-
-// Dropout draws anew at every step, the same again at the same step, and another mask for every purpose and seed.
-func TestDropoutIsAFunctionOfSeedPurposeAndStep(t *testing.T) {
-	s := newSession(t, cpu.FP32, 2)
-	mask := func(seed uint64, purpose string, step int32) []float64 {
-		g := s.Graph()
-		g.Training, g.Seed = true, seed
-		out := g.Dropout(g.Input("x", 40, 50), g.ItemIndices(40), 0.25, purpose)
-		prog := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
-		ones := make([]float64, 2000)
-		for i := range ones {
-			ones[i] = 1
-		}
-		try.Do(t, s.FeedDoubles("x", ones))
-		try.Do(t, s.FeedInts(graph.InputStep, []int32{step, 0}))
-		try.Do(t, prog.RunAll())
-		return prog.Doubles(out)
-	}
-	first := mask(1, "a", 3)
-	dropped := 0
-	for _, v := range first {
-		if v == 0 {
-			dropped++
-		} else if math.Abs(v-4./3) > 1e-6 {
-			t.Fatalf("a kept 1 became %v", v)
-		}
-	}
-	if dropped < 400 || dropped > 600 { // 500 give or take 19
-		t.Errorf("%d of 2000 dropped at rate 0.25", dropped)
-	}
-	if !same(first, mask(1, "a", 3)) {
-		t.Error("the same step draws another mask")
-	}
-	for what, other := range map[string][]float64{"step": mask(1, "a", 4), "purpose": mask(1, "b", 3),
-		"seed": mask(2, "a", 3)} {
-		if same(first, other) {
-			t.Errorf("another %s draws the same mask", what)
-		}
 	}
 }

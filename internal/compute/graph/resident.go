@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// gather fills an input with rows of a table on the device, or where that is nil with lists. It waits until all inputs
-// are fed: what is uploaded without a kernel in between may reach the device as one.
+// gather fills an input with rows of a table on the device, or with lists if table is nil. It waits until all inputs
+// are fed, because uploads without a kernel between them may be one copy.
 type gather struct {
 	table          device.Table
 	values, starts device.View
@@ -47,8 +47,8 @@ func (s *Instance) Bind(name string, v device.View) {
 	in.View, in.n, in.shared, in.external = v, v.N, false, true
 }
 
-// FeedStage sets the first values of a float input of n elements to the first ones of a stage, as FeedPart does. The
-// stage must not change before the values have come to the device (device.Streamer.StreamStage).
+// FeedStage is FeedPart for the first values of a stage. The stage must not change before the device has read it
+// (device.Streamer.StreamStage).
 func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, values, n int) error {
 	if has := max(len(from.Floats()), len(from.Halves())); values > min(n, has) {
 		return fmt.Errorf("input %s: %d values of a stage of %d, expected at most %d", name, values, has, n)
@@ -73,17 +73,21 @@ func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n 
 			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
 		}
 	}
-	in, err := s.inputOf(name, device.Float, n)
-	if err != nil {
-		return err
+	_, err := gatherLater(s, name, device.Float, n, rows, gather{table: t, width: width})
+	return err
+}
+
+// gatherLater adds a gather by numbers into an input of n elements, and returns the input.
+func gatherLater(s *Instance, name string, t device.DType, n int, numbers []int32, g gather) (in *input, err error) {
+	if g.to, err = s.inputOf(name, t, n); err != nil {
+		return nil, err
 	}
-	index, err := s.inputOf(name+".rows", device.Int32, len(rows))
-	if err != nil {
-		return err
+	if g.index, err = s.inputOf(name+".index", device.Int32, len(numbers)); err != nil {
+		return nil, err
 	}
-	s.Dev.UploadInts(index.View.Slice(0, len(rows)), rows)
-	s.gathers = append(s.gathers, gather{table: t, to: in, index: index, width: width})
-	return nil
+	s.Dev.UploadInts(g.index.View.Slice(0, len(numbers)), numbers)
+	s.gathers = append(s.gathers, g)
+	return g.to, nil
 }
 
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one after the other
@@ -98,22 +102,17 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 			return fmt.Errorf("input %s: list %d of %d", name, k, starts.N-1)
 		}
 	}
-	in, err := s.inputOf(name, device.Int32, len(host))
-	if err != nil {
-		return err
-	}
-	index, err := s.inputOf(name+".lists", device.Int32, len(lists))
+	g := gather{values: values, starts: starts, width: width}
+	in, err := gatherLater(s, name, device.Int32, len(host), lists, g)
 	if err != nil {
 		return err
 	}
 	in.set(host, false)
-	s.Dev.UploadInts(index.View.Slice(0, len(lists)), lists)
-	s.gathers = append(s.gathers, gather{values: values, starts: starts, to: in, index: index, width: width})
 	return nil
 }
 
-// MemoryNeeded returns the bytes that compiling the part of a graph that retain needs would allocate for its values: 0
-// if the memory of programs compiled before is large enough.
+// MemoryNeeded returns the bytes that compiling a graph for the nodes of retain would allocate for its values: 0 if the
+// memory of earlier programs is large enough.
 func (s *Instance) MemoryNeeded(g *Graph, retain ...*Node) (int64, error) {
 	pl, err := newPlan(g.expr, retain, nil)
 	if err != nil {

@@ -25,27 +25,18 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 		sizes[k] = Dim(t.X, 1)
 		wantShape("rows of a linear layer", t.X, capacity, sizes[k])
 		wantShape("weight of a linear layer", t.W, o, sizes[k])
-		l := rowTerm{size: sizes[k], even: t.Even, x: op.arg(t.X, true), w: op.arg(t.W, true), b: -1}
 		if t.B != nil {
 			wantShape("bias of a linear layer", t.B, o)
-			l.b = op.arg(t.B, true)
 		}
-		layers[k] = l
+		layers[k] = rowTerm{size: sizes[k], even: t.Even, x: op.arg(t.X, true), w: op.arg(t.W, true),
+			b: op.optional(t.B, true)}
 	}
 	op.Name = fmt.Sprintf("linear %v→%d of rows", sizes, o)
 	y := op.result(capacity, o)
 	op.Make = func(c *Call) {
 		for k, l := range layers {
-			a := device.Gemm{TransB: true, M: times * c.rows(lengths), N: o, K: l.size, Alpha: 1,
-				A: c.In[l.x], B: c.In[l.w],
-				C: c.Out[y], Even: l.even}
-			if k > 0 {
-				a.Beta = 1
-			}
-			if l.b >= 0 {
-				a.Bias = c.In[l.b]
-			}
-			Do(c, a)
+			Do(c, device.Gemm{TransB: true, M: times * c.rows(lengths), N: o, K: l.size, Alpha: 1,
+				Beta: float64(min(k, 1)), A: c.In[l.x], B: c.In[l.w], C: c.Out[y], Bias: view(c.In, l.b), Even: l.even})
 		}
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
@@ -53,25 +44,16 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 		dy := bw.arg(dyNode, false)
 		grads := make([]rowTerm, len(layers)) // results
 		for k, l := range layers {
-			grads[k] = rowTerm{x: bw.gradient(l.x), w: bw.adding(bw.gradient(l.w)), b: -1}
-			if l.b >= 0 {
-				grads[k].b = bw.gradient(l.b)
-			}
+			grads[k] = rowTerm{x: bw.gradient(l.x), w: bw.adding(bw.gradient(l.w)), b: bw.gradient(l.b)}
 		}
 		bw.Make = func(c *Call) {
 			n, dy := times*c.rows(lengths), c.In[dy]
 			for k, l := range layers {
-				dx, dw, i := c.Out[grads[k].x], c.Out[grads[k].w], l.size
-				if b := grads[k].b; b >= 0 && c.Out[b].Present() {
-					Do(c, device.ColumnSum{Dst: c.Out[b], X: dy, Rows: n, Columns: o}) // and rounds dy, see Linear
-				}
-				if dx.Present() {
-					Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[l.w], C: dx, Even: l.even})
-				}
-				if dw.Present() {
-					Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(grads[k].w), A: dy,
-						B: c.In[l.x], C: dw, Even: l.even})
-				}
+				d, i := grads[k], l.size
+				c.columnSums(view(c.Out, d.b), dy, n, o)
+				c.product(c.Out[d.x], device.Gemm{M: n, N: i, K: o, A: dy, B: c.In[l.w], Even: l.even})
+				c.product(c.Out[d.w], device.Gemm{TransA: true, M: o, N: i, K: n, Beta: c.beta(d.w), A: dy,
+					B: c.In[l.x], Even: l.even})
 			}
 		}
 		return g.gradients(bw)

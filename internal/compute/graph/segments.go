@@ -60,20 +60,14 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
-		dy, dGated, dGates := bw.arg(dyNode, false), bw.gradient(gated), bw.gradient(gates)
-		dWeight, dConstant, dRows := bw.gradient(weight), bw.gradient(constant), bw.gradient(rows)
-		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(capacity*d),
-			bw.scratch(capacity*d),
-			bw.scratch(b*d)
+		dy, dGated, dGates := bw.arg(dyNode, false), bw.written(gated), bw.written(gates)
+		dWeight, dConstant, dRows := bw.gradient(weight), bw.gradient(constant), bw.written(rows)
+		weightsOfItems := bw.scratch(b * d)
 		bw.Make = func(c *Call) {
 			a := args(c)
-			a.DOut, a.DW = c.In[dy], c.Temp[weightsOfItems]
-			a.DL, a.DX = or(c.Out[dGated], c.Temp[otherGated]), or(c.Out[dRows], c.Temp[otherRows])
-			a.DG = or(c.Out[dGates], c.Temp[otherGates])
+			a.DOut, a.DW, a.DL, a.DX, a.DG = c.In[dy], c.Temp[weightsOfItems], dGated(c), dRows(c), dGates(c)
 			DoGrad(c, a)
-			if c.Out[dWeight].Present() {
-				Do(c, device.ColumnSum{Dst: c.Out[dWeight], X: a.DW, Rows: b, Columns: d})
-			}
+			c.columnSums(c.Out[dWeight], a.DW, b, d)
 			if c.Out[dConstant].Present() {
 				Do(c, device.Fill{Dst: c.Out[dConstant]})
 			}

@@ -2,10 +2,10 @@ package graph
 
 import "slices"
 
-// Where gradients meet, Gorgonia adds them up. Most of them are products, and a product can add to what lies where it
-// writes. So the sum need not be computed: the later of two terms is added to the memory of the earlier one.
+// Gorgonia adds the gradients of a value that several ops read. Most gradients are products, and a product can add to
+// its result. So the sum need not be computed: the later of two terms is added to the memory of the earlier one.
 
-// adding declares that the op can add to a result in place of writing it: it does where Call.Add says so.
+// adding declares that the op can add to a result instead of writing it. It does so if Call.Add is set.
 func (o *Op) adding(result int) int {
 	o.adds = append(o.adds, result)
 	return result

@@ -17,6 +17,11 @@ type LayerNormWeights struct {
 	Eps          float64
 }
 
+func (w *LayerNormWeights) check(d int) {
+	wantShape("weight of a layer norm", w.Weight, d)
+	wantShape("bias of a layer norm", w.Bias, d)
+}
+
 // LinearWeights are the parameters of a linear layer.
 type LinearWeights struct{ W, B *Node }
 
@@ -63,10 +68,9 @@ type norm struct {
 
 // norm declares the operands of a norm.
 func (g *Graph) norm(op *Op, capacity, d int, w LayerNormWeights, rate float64, rows *Node, purpose string) *norm {
-	wantShape("weight of a layer norm", w.Weight, d)
-	wantShape("bias of a layer norm", w.Bias, d)
-	n := &norm{d: d, eps: w.Eps, drop: g.dropper(rate, purpose), weight: op.arg(w.Weight, true), bias: op.arg(w.Bias,
-		true), dropped: op.dropped(g, rate, rows)}
+	w.check(d)
+	n := &norm{d: d, eps: w.Eps, drop: g.dropper(rate, purpose), weight: op.arg(w.Weight, true),
+		bias: op.arg(w.Bias, true), dropped: op.dropped(g, rate, rows)}
 	n.sum, n.mean, n.inv = op.save(capacity*d), op.save(capacity), op.save(capacity)
 	return n
 }
@@ -81,33 +85,17 @@ func (n *norm) args(c *Call, rows int) device.LayerNorm {
 // LayerNormRows normalises the rows that are there: x [capacity, D] → [capacity, D].
 func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
 	capacity, d := Dim(x, 0), Dim(x, 1)
-	op := &Op{Name: "layer norm of rows"}
-	rows, lengths := op.arg(x, true), op.arg(counts, false)
-	y := op.result(capacity, d)
-	n := g.norm(op, capacity, d, w, 0, nil, "")
-	op.Saved[n.sum].N = 0 // the sum is x
-	args := func(c *Call) device.LayerNorm {
-		a := n.args(c, c.rows(lengths))
-		a.X, a.Sum = c.In[rows], device.View{}
-		return a
-	}
-	op.Make = func(c *Call) {
-		a := args(c)
-		a.Y = c.Out[y]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		dy, dx, dWeight, dBias, other := bw.arg(dyNode, false), bw.gradient(rows), bw.gradient(n.weight),
-			bw.gradient(n.bias), bw.scratch(capacity*d)
-		bw.Make = func(c *Call) {
-			a := args(c)
-			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], or(c.Out[dx], c.Temp[other]), c.Out[dWeight], c.Out[dBias]
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	w.check(d)
+	a, lengths := &device.LayerNorm{D: d, Eps: w.Eps}, device.Ints{}
+	k := kernelOf(g, "layer norm of rows", a)
+	k.always = true
+	k.arg(x, &a.X, &a.DX)
+	k.ints(counts, &lengths)
+	k.arg(w.Weight, &a.Weight, &a.DWeight)
+	k.arg(w.Bias, &a.Bias, &a.DBias)
+	k.keep(capacity, &a.Mean, &a.InvStd)
+	k.last = func() { a.N = device.Total(lengths.Host) }
+	return k.result(&a.Y, &a.DY, false, capacity, d)
 }
 
 // FirstRows returns the first row of every caption: x [capacity, D] with lengths [B] → [B, D].

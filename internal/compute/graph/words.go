@@ -6,13 +6,13 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// LinearCrossEntropy is how badly the states [B·S, H] of a decoder, packed by steps [B], predict the next words: with
-// the logits z = W h + b, W [V, H], b [V],
+// LinearCrossEntropy is the cross-entropy of the next words, predicted by the states [B·S, H] of a decoder, packed by
+// steps [B]. With the logits z = W h + b, W [V, H], b [V],
 //
 //	1/B Σ_b Σ_t mask[b, t+1] · (log Σ_v exp z_v - z_labels[b, t+1])    a scalar
 //
-// labels and mask are int32 [B, L], L greater than every number of steps. Only the rows of words are computed. Of a
-// part of a global batch (Graph.Shard) the factor is the factor of the whole.
+// labels and mask are int32 [B, L], with L greater than every number of steps. Only the rows of words are computed. For
+// a part of a global batch (Graph.Shard), B in the factor is the size of the global batch.
 func (g *Graph) LinearCrossEntropy(states, w, bias, labels, mask, steps *Node) *Node {
 	rows, h, v, b, l := Dim(states, 0), Dim(states, 1), Dim(w, 0), Dim(labels, 0), Dim(labels, 1)
 	wantShape("weight of a word loss", w, v, h)
@@ -43,17 +43,9 @@ func (g *Graph) LinearCrossEntropy(states, w, bias, labels, mask, steps *Node) *
 			a.DLoss, a.DLogits = c.In[dy], a.Logits
 			DoGrad(c, a)
 			n := device.Total(a.Lengths.Host)
-			if c.Out[dOffset].Present() {
-				// and rounds DLogits, see Linear
-				Do(c, device.ColumnSum{Dst: c.Out[dOffset], X: a.DLogits, Rows: n, Columns: v})
-			}
-			if c.Out[dHidden].Present() {
-				Do(c, device.Gemm{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[weight], C: c.Out[dHidden]})
-			}
-			if c.Out[dWeight].Present() {
-				Do(c, device.Gemm{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[hidden],
-					C: c.Out[dWeight]})
-			}
+			c.columnSums(c.Out[dOffset], a.DLogits, n, v)
+			c.product(c.Out[dHidden], device.Gemm{M: n, N: h, K: v, A: a.DLogits, B: c.In[weight]})
+			c.product(c.Out[dWeight], device.Gemm{TransA: true, M: v, N: h, K: n, A: a.DLogits, B: c.In[hidden]})
 		}
 		return g.gradients(bw)
 	}

@@ -1,4 +1,4 @@
-// Package pages is large memory: pages of the operating system, where it can huge ones, outside the Go heap.
+// Package pages allocates large memory outside the Go heap, in huge pages if the operating system has them.
 package pages
 
 import "unsafe"
@@ -9,7 +9,7 @@ const (
 	mapFrom   = 4 << 20 // bytes; smaller memory comes from the Go heap
 )
 
-// New returns n zeroed elements, which hold no pointers, and what to Free them by.
+// New returns n zeroed elements, which must not hold pointers, and the pages to Free.
 func New[T any](n int) (x []T, pages []byte, err error) {
 	bytes := n * int(unsafe.Sizeof(*new(T)))
 	if bytes == 0 {
@@ -28,7 +28,7 @@ func New[T any](n int) (x []T, pages []byte, err error) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&raw[shift])), n), nil, nil
 }
 
-// Free gives memory back to the system; nil is memory of the Go heap.
+// Free returns memory to the system. pages is nil for memory of the Go heap.
 func Free(pages []byte) {
 	if pages != nil {
 		unmap(pages)

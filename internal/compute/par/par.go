@@ -26,8 +26,7 @@ type Func func(worker, i int)
 // Do implements Body.
 func (f Func) Do(worker, i int) { f(worker, i) }
 
-// Pool is a fixed set of workers; nil is the calling goroutine alone. For must not be called from inside a Body of the
-// same pool.
+// Pool is a fixed set of workers; a nil Pool is the calling goroutine alone. A Body must not call For of its own pool.
 type Pool struct {
 	threads int
 	mu      sync.Mutex // one loop at a time
@@ -61,8 +60,8 @@ func (p *Pool) Threads() int {
 	return p.threads
 }
 
-// For calls body.Do for every i in [0, n), each exactly once, and returns when all are done. Indices are
-// handed out one by one, so uneven work balances itself. A panic in a body is raised again in the caller.
+// For calls body.Do once for every i in [0, n), and returns when all calls have returned. It hands out indices one by
+// one, which balances uneven work. If a body panics, For panics with the same value.
 func (p *Pool) For(n int, body Body) {
 	if n <= 0 {
 		return
@@ -134,9 +133,8 @@ func (p *Pool) fail(reason any) {
 	p.failed.CompareAndSwap(nil, &reason)
 }
 
-// Chunks returns how many pieces of at least grain elements n elements are cut into for balanced work. The
-// cut depends on n and grain alone, never on the number of threads, so that reductions over chunks are
-// reproducible.
+// Chunks returns the number of chunks of at least grain elements into which n elements are cut. It depends on n and
+// grain alone, not on the number of threads, so that reductions over chunks are reproducible.
 func Chunks(n, grain int) int {
 	if n <= 0 {
 		return 0

@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
 	"vsetrain/lab/try"
 )
@@ -17,21 +16,18 @@ func randomBlock(name string, rows, panels int) *block {
 }
 
 func (b *block) toDense() *mat.Dense {
-	return mat.DenseCopyOf(denseView{b})
+	d := mat.NewDense(b.rows, b.cols(), nil)
+	for c := range b.cols() {
+		for r := range b.rows {
+			d.Set(r, c, b.panel(c / panelWidth)[r*panelWidth+c%panelWidth])
+		}
+	}
+	return d
 }
-
-type denseView struct{ b *block }
-
-func (v denseView) Dims() (int, int) { return v.b.rows, v.b.cols() }
-func (v denseView) At(r, c int) float64 {
-	return v.b.panel(c / panelWidth)[r*panelWidth+c%panelWidth]
-}
-func (v denseView) T() mat.Matrix { return mat.Transpose{Matrix: v} }
 
 // The dense products equal gonum's, for every kernel and for sizes that fill no step or group.
 func TestBlockProducts(t *testing.T) {
-	pool := par.New(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	for _, k := range available() {
 		l := newAlgebra(pool, k)
 		for _, rows := range []int{1, 9, 131, 300} {
@@ -60,8 +56,7 @@ func TestBlockProducts(t *testing.T) {
 
 // Orthonormalisation survives columns that are tiny, huge, equal, dependent or zero, and keeps the span.
 func TestOrthonormalise(t *testing.T) {
-	pool := par.New(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	l := newAlgebra(pool, available()[0])
 	x := randomBlock("x", 90, 3)
 	column := func(c int) func(int) float64 {
@@ -94,8 +89,7 @@ func TestOrthonormalise(t *testing.T) {
 // Columns that nearly depend on each other, and a basis that is off by little, end orthonormal to working precision,
 // too.
 func TestOrthonormaliseAgain(t *testing.T) {
-	pool := par.New(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	l := newAlgebra(pool, available()[0])
 	x := randomBlock("x", 400, 2)
 	x.setColumn(20, func(r int) float64 { return x.panel(0)[r*panelWidth] + 1e-5*float64(r%11) }) // needs a second pass
@@ -110,8 +104,7 @@ func TestOrthonormaliseAgain(t *testing.T) {
 
 // On a diagonal G the filter multiplies row i by T_d(2 lambda_i / beta - 1), d being the degree of the panel.
 func TestFilter(t *testing.T) {
-	pool := par.New(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	const w = 60
 	a := &CSR{Rows: w, Cols: w, RowPtr: []int{0}}
 	lambda := func(i int) float64 { return 0.02 * float64(i+1) }
@@ -143,8 +136,7 @@ func TestFilter(t *testing.T) {
 
 // G equals A^T A written out, in canonical order.
 func TestGram(t *testing.T) {
-	pool := par.New(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	a := randomCSR(4, 120, 50, 4)
 	g := gramOf(pool, a, a.Transpose())
 	try.Do(t, g.Check())

@@ -18,11 +18,10 @@ type SVDOptions struct {
 	Tolerance float64 // largest angle (radians) by which the subspace may miss the exact one; 0 means 1e-7
 	MaxPasses int     // passes before the iteration gives up; 0 means 100
 
-	// Progress, if set, is told after each pass how much of the way to the tolerance is covered, in percent.
+	// Progress, if set, is called after each pass with the progress towards the tolerance, in percent.
 	Progress func(percent int)
 
-	kernels   *kernels // for tests; nil means the fastest of the processor
-	gramLimit int      // for tests; 0 means maxGramWork, negative never to form G
+	gramLimit int // for tests; 0 means maxGramWork, negative never to form G
 }
 
 // SVD is a truncated singular value decomposition A ~ U diag(Sigma) V^T with k triplets. V [w, k] has orthonormal
@@ -66,9 +65,6 @@ func TruncatedSVD(ctx context.Context, pool *par.Pool, a *CSR, o SVDOptions) (*S
 	o.MaxPasses = cmp.Or(o.MaxPasses, 100)
 	o.gramLimit = cmp.Or(o.gramLimit, maxGramWork)
 	k := available()[0]
-	if o.kernels != nil {
-		k = *o.kernels
-	}
 	panels := (o.K + guard(o.K) + panelWidth - 1) / panelWidth
 	s := &solver{
 		algebra: newAlgebra(pool, k), op: newOperator(pool, a, k, o.gramLimit), o: o,

@@ -59,11 +59,15 @@ func exact(t *testing.T, a *CSR) ([]float64, *mat.Dense) {
 	return svd.Values(nil), &v
 }
 
+func newPool(t *testing.T, threads int) *par.Pool {
+	pool := par.New(threads)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 func compute(t *testing.T, threads int, a *CSR, o SVDOptions) *SVD {
 	t.Helper()
-	pool := par.New(threads)
-	defer pool.Close()
-	return try.Get(TruncatedSVD(context.Background(), pool, a, o))(t)
+	return try.Get(TruncatedSVD(context.Background(), newPool(t, threads), a, o))(t)
 }
 
 // subspaceDistance is the sine of the largest angle between the span of v [w, k] and the span of the first k columns of
@@ -132,8 +136,7 @@ func checkGram(t *testing.T, a *CSR, s *SVD, ref *mat.Dense) {
 	exactB.Mul(a.toDense(), ref.Slice(0, a.Cols, 0, k))
 	want.Mul(&exactB, exactB.T())
 	b := make([]float32, a.Rows*k)
-	pool := par.New(1)
-	defer pool.Close()
+	pool := newPool(t, 1)
 	s.Project(pool, a, 0, a.Rows, b)
 	wide := make([]float64, len(b))
 	for i, v := range b {
@@ -233,25 +236,12 @@ func TestSVDOfPermutedRows(t *testing.T) {
 	near(t, "right vectors", sb.V(), sa.V(), 1e-6)
 }
 
-// Every kernel of the processor gives the same subspace.
-func TestSVDKernels(t *testing.T) {
-	a := randomCSR(10, 800, 240, 6)
-	_, v := exact(t, a)
-	for _, k := range available() {
-		s := compute(t, 2, a, SVDOptions{K: 20, kernels: &k})
-		if d := subspaceDistance(s.V(), a.Cols, 20, v); !(d < 1e-7) {
-			t.Errorf("%s: subspace is %g off", k.name, d)
-		}
-	}
-}
-
 // The columns of B have their largest entry positive.
 func TestSVDSigns(t *testing.T) {
 	a := randomCSR(12, 300, 200, 5)
 	s := compute(t, 2, a, SVDOptions{K: 9})
 	b := make([]float32, a.Rows*9)
-	pool := par.New(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	s.Project(pool, a, 0, a.Rows, b)
 	for c := range 9 {
 		top := float32(0)
@@ -272,8 +262,7 @@ func TestSVDSigns(t *testing.T) {
 }
 
 func TestSVDErrors(t *testing.T) {
-	pool := par.New(1)
-	defer pool.Close()
+	pool := newPool(t, 1)
 	good := randomCSR(1, 100, 200, 4)
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()

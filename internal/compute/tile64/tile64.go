@@ -3,8 +3,8 @@
 //	c[i, j] += Σ_t a[t, i] b[t, j]    i < Rows, j < Columns, t < n in ascending order
 //
 // Both operands are panels: row t of a lies at a[t·stride], row t of b at b[t·Columns]. b is float64, or float32 that
-// is widened. Assembly stands behind it on amd64 with AVX-512 or AVX2 and FMA, and on arm64; elsewhere plain Go runs.
-// Where all products are exact, as for float32 values, every kernel gives the same bits.
+// is widened. It is written in assembly for amd64 with AVX-512 or AVX2 and FMA, and for arm64; elsewhere it is plain
+// Go. If all products are exact, as for float32 values, every kernel gives the same bits.
 //
 // Why not gonum: it has no product of float64 with float32, and its float64 product takes a matrix, not packed panels.
 package tile64

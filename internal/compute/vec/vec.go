@@ -1,13 +1,13 @@
 // Package vec holds the vector kernels of the CPU device: elementwise maps, reductions, Adam and the gates of a GRU,
 // each over one contiguous range of memory on one thread.
 //
-// The kernels come as tables of functions. Those in plain Go run everywhere (Go64 is the one of float64); Best is the
-// fastest for this processor (assembly of AVX-512, AVX2 or NEON, which compute/asmgen writes). All tables compute the
-// same formulas; results differ only by rounding, and one table always gives the same bits.
+// The kernels are tables of functions. The tables in plain Go run everywhere (Go64 for float64); Best is the fastest
+// table for this processor (assembly for AVX-512, AVX2 or NEON, which lab/asmgen writes). All tables compute the same
+// formulas. Their results differ only by rounding, and a table always gives the same bits.
 //
-// Reductions accumulate in float64 whatever the element type, unless they say T: those are for rows of networks.
+// Reductions accumulate in float64 for any element type, unless their comment says T: those are for rows of networks.
 //
-// Why not gonum: its vector kernels are internal to it, and cover the first level of BLAS alone.
+// Why not gonum: its vector kernels are internal, and cover only the first level of BLAS.
 package vec
 
 // Float is the element type of a kernel.

@@ -38,106 +38,91 @@ func guarded(t *testing.T, r *rand.Rand, n int) (x []float32, check func()) {
 	}
 }
 
-// TestAgainstGo compares every kernel of every table with the plain Go kernels in float64.
-func TestAgainstGo(t *testing.T) {
-	ref := vec.Go64()
-	type call32 func(o *vec.Ops[float32], x [][]float32) float64
-	type call64 func(o *vec.Ops[float64], x [][]float64) float64
-	s32 := vec.AdamScalars[float32]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3,
+// kernelCase is a call of a kernel in one precision, on slices of random values and on words; what it returns beside
+// them is compared too.
+type kernelCase[T vec.Float] struct {
+	name   string
+	widths []int // of the slices, in multiples of n
+	slack  float64
+	call   func(o *vec.Ops[T], x [][]T, words []uint32) float64
+}
+
+// rounding is the slack of sums in T whose terms cancel, for each element.
+const rounding = 1e-7
+
+func kernelCases[T vec.Float]() []kernelCase[T] {
+	const limit = 1 << 31
+	scalars := vec.AdamScalars[T]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3,
 		Decay: .99}
-	s64 := vec.AdamScalars[float64]{Clip: .5, B1: .9, C1: .1, B2: .99, C2: .01, Step: .02, Inv: 1.5, Eps: 1e-3,
-		Decay: .99}
-	none32 := func(f func(o *vec.Ops[float32], x [][]float32)) call32 {
-		return func(o *vec.Ops[float32], x [][]float32) float64 { f(o, x); return 0 }
+	var cases []kernelCase[T]
+	returns := func(name string, widths []int, slack float64,
+		call func(o *vec.Ops[T], x [][]T, words []uint32) float64) {
+		cases = append(cases, kernelCase[T]{name, widths, slack, call})
 	}
-	none64 := func(f func(o *vec.Ops[float64], x [][]float64)) call64 {
-		return func(o *vec.Ops[float64], x [][]float64) float64 { f(o, x); return 0 }
+	add := func(name string, widths []int, call func(o *vec.Ops[T], x [][]T)) {
+		returns(name, widths, 0, func(o *vec.Ops[T], x [][]T, _ []uint32) float64 { call(o, x); return 0 })
 	}
-	cases := []struct {
-		name   string
-		widths []int // of the slices, in multiples of n
-		got    call32
-		want   call64
-	}{
-		{"Fill", []int{1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Fill(x[0], 1.5) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Fill(x[0], 1.5) })},
-		{"Add", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Add(x[0], x[1], x[2]) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Add(x[0], x[1], x[2]) })},
-		{"Mul", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Mul(x[0], x[1], x[2]) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Mul(x[0], x[1], x[2]) })},
-		{"Scale", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Scale(x[0], x[1], -.75) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Scale(x[0], x[1], -.75) })},
-		{"Sum2", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Sum2(x[0], x[1], x[2], -.75, 3) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Sum2(x[0], x[1], x[2], -.75, 3) })},
-		{"Axpy", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Axpy(x[0], x[1], -.75) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Axpy(x[0], x[1], -.75) })},
-		{"MAdd", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.MAdd(x[0], x[1], x[2]) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.MAdd(x[0], x[1], x[2]) })},
-		{"Hinge", []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Hinge(x[0], x[1], x[2], -.75) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Hinge(x[0], x[1], x[2], -.75) })},
-		{"Sumsq", []int{1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Sumsq(x[0]) },
-			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Sumsq(x[0]) }},
-		{"Dot", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Dot(x[0], x[1]) },
-			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Dot(x[0], x[1]) }},
-		{"SquareDiff", []int{1, 1, 1}, none32(func(o *vec.Ops[float32],
-			x [][]float32) {
-			o.SquareDiff(x[0], x[1], x[2], -.75)
-		}),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.SquareDiff(x[0], x[1], x[2], -.75) })},
-		{"SquareDiffGrad", []int{1, 1, 1, 1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 {
-			return o.SquareDiffGrad(x[0], x[1], x[2], x[3], x[4], -.75)
-		},
-			func(o *vec.Ops[float64], x [][]float64) float64 {
-				return o.SquareDiffGrad(x[0], x[1], x[2], x[3], x[4], -.75)
-			}},
-		{"Squares", []int{1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Squares(x[0]) },
-			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Squares(x[0]) }},
-		{"Order", []int{1, 1}, func(o *vec.Ops[float32], x [][]float32) float64 { return o.Order(x[0], x[1]) },
-			func(o *vec.Ops[float64], x [][]float64) float64 { return o.Order(x[0], x[1]) }},
-		{"Adam", []int{1, 1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) {
-			o.Map[vec.Abs](x[3], x[3])
-			o.Adam(x[0], x[1], x[2], x[3], &s32)
-		}), none64(func(o *vec.Ops[float64], x [][]float64) {
-			o.Map[vec.Abs](x[3], x[3])
-			o.Adam(x[0], x[1], x[2], x[3], &s64)
-		})},
-		{"Exp", []int{1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) { o.Exp(x[0], x[1]) }),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Exp(x[0], x[1]) })},
-		{"GRUCell", []int{4, 3, 1, 1, 1}, none32(func(o *vec.Ops[float32],
-			x [][]float32) {
-			o.GRUCell(x[0], x[1], x[2], x[3], x[4])
-		}),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) })},
-		{"GRUCellGrad", []int{4, 1, 1, 1}, none32(func(o *vec.Ops[float32],
-			x [][]float32) {
-			o.GRUCellGrad(x[0], x[1], x[2], x[3])
-		}),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) })},
+	sum := func(name string, widths []int, slack float64, call func(o *vec.Ops[T], x [][]T) float64) {
+		returns(name, widths, slack, func(o *vec.Ops[T], x [][]T, _ []uint32) float64 { return call(o, x) })
 	}
+	add("Fill", []int{1}, func(o *vec.Ops[T], x [][]T) { o.Fill(x[0], 1.5) })
+	add("Add", []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.Add(x[0], x[1], x[2]) })
+	add("Mul", []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.Mul(x[0], x[1], x[2]) })
+	add("Scale", []int{1, 1}, func(o *vec.Ops[T], x [][]T) { o.Scale(x[0], x[1], -.75) })
+	add("Sum2", []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.Sum2(x[0], x[1], x[2], -.75, 3) })
+	add("Axpy", []int{1, 1}, func(o *vec.Ops[T], x [][]T) { o.Axpy(x[0], x[1], -.75) })
+	add("MAdd", []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.MAdd(x[0], x[1], x[2]) })
+	add("Hinge", []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.Hinge(x[0], x[1], x[2], -.75) })
+	sum("Sumsq", []int{1}, 0, func(o *vec.Ops[T], x [][]T) float64 { return o.Sumsq(x[0]) })
+	sum("Dot", []int{1, 1}, 0, func(o *vec.Ops[T], x [][]T) float64 { return o.Dot(x[0], x[1]) })
+	add("SquareDiff", []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.SquareDiff(x[0], x[1], x[2], -.75) })
+	sum("SquareDiffGrad", []int{1, 1, 1, 1, 1}, 0, func(o *vec.Ops[T], x [][]T) float64 {
+		return o.SquareDiffGrad(x[0], x[1], x[2], x[3], x[4], -.75)
+	})
+	sum("Squares", []int{1}, 0, func(o *vec.Ops[T], x [][]T) float64 { return o.Squares(x[0]) })
+	sum("Order", []int{1, 1}, 0, func(o *vec.Ops[T], x [][]T) float64 { return o.Order(x[0], x[1]) })
+	add("Adam", []int{1, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) {
+		o.Map[vec.Abs](x[3], x[3])
+		o.Adam(x[0], x[1], x[2], x[3], &scalars)
+	})
+	add("Exp", []int{1, 1}, func(o *vec.Ops[T], x [][]T) { o.Exp(x[0], x[1]) })
+	add("GRUCell", []int{4, 3, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.GRUCell(x[0], x[1], x[2], x[3], x[4]) })
+	add("GRUCellGrad", []int{4, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.GRUCellGrad(x[0], x[1], x[2], x[3]) })
 	for f := vec.ReLU; f <= vec.Abs; f++ {
-		cases = append(cases, struct {
-			name   string
-			widths []int
-			got    call32
-			want   call64
-		}{fmt.Sprintf("Map %d", f), []int{1, 1}, none32(func(o *vec.Ops[float32],
-			x [][]float32) {
-			o.Map[f](x[0], x[1])
-		}),
-			none64(func(o *vec.Ops[float64], x [][]float64) { o.Map[f](x[0], x[1]) })},
-			struct {
-				name   string
-				widths []int
-				got    call32
-				want   call64
-			}{fmt.Sprintf("Slope %d", f), []int{1, 1, 1}, none32(func(o *vec.Ops[float32], x [][]float32) {
-				o.Slope[f](x[0], x[1], x[2])
-			}),
-				none64(func(o *vec.Ops[float64], x [][]float64) { o.Slope[f](x[0], x[1], x[2]) })})
+		add(fmt.Sprintf("Map %d", f), []int{1, 1}, func(o *vec.Ops[T], x [][]T) { o.Map[f](x[0], x[1]) })
+		add(fmt.Sprintf("Slope %d", f), []int{1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.Slope[f](x[0], x[1], x[2]) })
 	}
+	add("GELUGrad", []int{1, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.GELUGrad(x[0], x[1], x[2], x[3]) })
+	add("GELUGrad in place", []int{1, 1}, func(o *vec.Ops[T], x [][]T) { o.GELUGrad(x[0], x[1], x[1], x[0]) })
+	add("Softmax", []int{3}, func(o *vec.Ops[T], x [][]T) { o.Softmax(x[0], len(x[0])/3, 1.5) })
+	add("SoftmaxGrad", []int{3, 3}, func(o *vec.Ops[T], x [][]T) {
+		o.Softmax(x[1], len(x[0])/3, 1.5)
+		o.SoftmaxGrad(x[0], x[1], len(x[0])/3, 1.5)
+	})
+	sum("Sum", []int{1}, rounding, func(o *vec.Ops[T], x [][]T) float64 { return o.Sum(x[0]) })
+	returns("SumDropped", []int{1, 1, 1}, rounding, func(o *vec.Ops[T], x [][]T, words []uint32) float64 {
+		return o.SumDropped(x[0], x[1], x[2], words, limit, 2)
+	})
+	sum("Spread", []int{1}, rounding, func(o *vec.Ops[T], x [][]T) float64 { return o.Spread(x[0], .75) })
+	add("Norm", []int{1, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) { o.Norm(x[0], x[1], x[2], x[3], 1.5, -.75) })
+	sum("NormSums", []int{1, 1, 1, 1, 1}, rounding, func(o *vec.Ops[T], x [][]T) float64 {
+		var sums [2]T
+		o.NormSums(x[0], x[1], x[2], x[3], x[4], 1.5, -.75, sums[:])
+		return float64(sums[0]) + 3*float64(sums[1])
+	})
+	add("NormGrad", []int{1, 1, 1, 1}, func(o *vec.Ops[T], x [][]T) {
+		o.NormGrad(x[0], x[1], x[2], x[3], 1.5, -.75, .5)
+	})
+	return cases
+}
+
+// TestAgainstGo compares every kernel of every table with the plain Go kernels in float64, for every size, and watches
+// what lies around its slices.
+func TestAgainstGo(t *testing.T) {
+	ref, wide := vec.Go64(), kernelCases[float64]()
 	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
 		r := rand.New(rand.NewPCG(1, 2))
-		for _, c := range cases {
+		for i, c := range kernelCases[float32]() {
 			for _, n := range sizes {
 				var x32 [][]float32
 				var x64 [][]float64
@@ -150,8 +135,12 @@ func TestAgainstGo(t *testing.T) {
 					}
 					x32, x64, checks = append(x32, x), append(x64, wide), append(checks, check)
 				}
-				got, want := c.got(ops, x32), c.want(ref, x64)
-				if math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
+				words := make([]uint32, n)
+				for i := range words {
+					words[i] = r.Uint32()
+				}
+				got, want := c.call(ops, x32, words), wide[i].call(ref, x64, words)
+				if math.Abs(got-want) > 2e-6*(1+math.Abs(want))+c.slack*float64(n) {
 					t.Errorf("%s of %d: %v, want %v", c.name, n, got, want)
 				}
 				for k := range x32 {

@@ -1,14 +1,14 @@
-// Package composed writes the kernels that a device lacks in terms of others. The CPU and CUDA devices compute nearly
-// all kernels; what they compute is defined by lab/definitions, which has such a form of the others.
+// Package composed computes the kernels that a device lacks from other kernels. The CPU and CUDA devices compute nearly
+// all kernels themselves; lab/definitions composes those kernels too, as their definition.
 //
-// The comments of the kernels in internal/compute/device define them; the code here follows them from top to bottom.
-// Intermediate values lie in memory that a kernel takes at its beginning and gives back at its end (scratch.go), so
-// that a kernel which has run once with some sizes allocates nothing when it runs again.
+// The code follows the comments of the kernels in internal/compute/device from top to bottom. A kernel takes memory for
+// intermediate values when it begins and returns it when it ends (scratch.go). So a kernel that runs again with the
+// same sizes allocates nothing.
 package composed
 
 import "vsetrain/internal/compute/device"
 
-// Device is a device with the kernels that it has itself and those that are composed.
+// Device is a device with its own kernels and composed ones.
 type Device struct {
 	device.Device
 
@@ -21,7 +21,7 @@ type Device struct {
 // forms are the kernels that are composed here.
 type forms struct{ *Device }
 
-// Over returns a device with the kernels that are composed here where the given one lacks them.
+// Over returns a device that composes the kernels which the given device lacks.
 func Over(own device.Device) *Device {
 	if d, ok := own.(*Device); ok {
 		return d
@@ -29,8 +29,8 @@ func Over(own device.Device) *Device {
 	return With(own, false, nil)
 }
 
-// With is Over with further forms: the methods, named after kernels, of what more returns. alone: of the given device
-// no kernel is used that can be composed.
+// With is Over with more forms: the methods, named after kernels, of the values that more returns. With alone, every
+// kernel that can be composed is composed, even if the given device has it.
 func With(own device.Device, alone bool, more func(d *Device) []any) *Device {
 	d := &Device{Device: own, alone: alone}
 	d.scratch.dev = own
@@ -43,7 +43,6 @@ func With(own device.Device, alone bool, more func(d *Device) []any) *Device {
 	return d
 }
 
-// Unwrap implements device.Wrapper.
 func (d *Device) Unwrap() device.Device { return d.Device }
 
 // Do implements device.Device: the device's own kernel, or the composed one.
@@ -60,15 +59,14 @@ func (d *Device) compose(k device.Kernel) bool {
 	return d.kernels.Do(k)
 }
 
-// sizes is a device.Inspector that looks at type and size alone: whose memory it is its own kernels see.
+// sizes is a device.Inspector that checks only type and size; the kernels of the device check the rest.
 type sizes struct{}
 
-// Inspect implements device.Inspector.
 func (sizes) Inspect(b device.Buffer) (t device.DType, n int, fault string) {
 	return b.DType(), b.Len(), ""
 }
 
-// Sync implements device.Device; it also returns what no memory was found for.
+// Sync also returns the error of a composed kernel that found no memory.
 func (d *Device) Sync() error {
 	if err := d.Device.Sync(); err != nil {
 		return err
@@ -76,7 +74,7 @@ func (d *Device) Sync() error {
 	return d.scratch.lacked
 }
 
-// ScratchError implements device.ScratchChecker, of the composed kernels and of the device.
+// ScratchError covers the composed kernels and the device.
 func (d *Device) ScratchError() error {
 	err := d.scratch.lacked
 	d.scratch.lacked = nil

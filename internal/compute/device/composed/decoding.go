@@ -35,7 +35,7 @@ func (k forms) steps(a device.Decoder) {
 		device.Do(k, device.Gemm{TransB: true, M: n, N: a.A, K: h, Alpha: 1, A: before, B: a.Attend, LDB: a.LDAttend,
 			C: at.Query})
 		device.Do(k, at)
-		k.dropout(at.Context, at.Context, a.Drop.Part(start, start+n), a.E)
+		k.dropout(at.Context, a.Drop.Part(start, start+n), a.E)
 		device.Do(k, device.Gemm{TransB: true, M: n, N: 3 * h, K: a.E, Alpha: 1, Beta: 1, A: at.Context, B: a.WIH,
 			LDB: a.LDWIH, C: gates, LDC: 4 * h})
 		device.Do(k, device.Gemm{TransB: true, M: n, N: 3 * h, K: h, Alpha: 1, A: before, B: a.WHH, C: hidden,
@@ -69,7 +69,7 @@ func (k forms) back(a device.Decoder) {
 			LDB: a.LDWIH, C: at.DContext})
 		device.Do(k, device.Gemm{M: n, N: a.E, K: h, Alpha: 1, Beta: 1, A: gates, LDA: 4 * h,
 			B: from(a.WIH, 2*h*a.LDWIH), LDB: a.LDWIH, C: at.DContext})
-		k.dropout(at.DContext, at.DContext, a.Drop.Part(start, start+n), a.E)
+		k.dropout(at.DContext, a.Drop.Part(start, start+n), a.E)
 		device.DoGrad(k, at)
 		device.Do(k, device.Gemm{M: n, N: h, K: a.A, Alpha: 1, Beta: 1, A: at.DQuery, B: a.Attend, LDB: a.LDAttend,
 			C: state})
@@ -80,13 +80,9 @@ func (k forms) back(a device.Decoder) {
 // from is v without its first n elements.
 func from(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
-// dropout copies x to y, rows of a width, with what drop takes away.
-func (d forms) dropout(y, x device.View, drop device.DropoutParams, width int) {
-	if drop.Rate == 0 {
-		if y != x {
-			device.Do(d, device.Copy{Dst: y, Src: x})
-		}
-		return
+// dropout drops elements of x, rows of a width, in place.
+func (k forms) dropout(x device.View, drop device.DropoutParams, width int) {
+	if drop.Rate > 0 {
+		device.Do(k, device.Dropout{DropoutParams: drop, Width: width, X: x, Y: x})
 	}
-	device.Do(d, device.Dropout{DropoutParams: drop, Width: width, X: x, Y: y})
 }

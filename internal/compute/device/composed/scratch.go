@@ -2,15 +2,15 @@ package composed
 
 import "vsetrain/internal/compute/device"
 
-// scratch is memory for the intermediate values of kernels, taken and given back as a stack. Chunks stay, so that the
-// second run of a kernel finds the memory of the first.
+// scratch is memory for the intermediate values of kernels, used as a stack. Its chunks stay allocated, so that the
+// second run of a kernel reuses the memory of the first.
 type scratch struct {
 	dev    device.Device
 	floats Stack[device.View]
 	lacked error
 }
 
-// Stack hands out parts of chunks. Set it back to an earlier value of Place to give parts back.
+// Stack hands out parts of chunks. To return parts, set Place to its earlier value.
 type Stack[Chunk any] struct {
 	Place
 	Chunks []Chunk
@@ -22,7 +22,7 @@ type Place struct{ at, used int }
 
 const leastChunk = 1 << 14 // elements
 
-// Take returns the chunk and the place in it of n elements; grow makes a chunk.
+// Take returns a chunk and the place of n free elements in it. grow allocates a chunk.
 func (s *Stack[Chunk]) Take(n int, grow func(n int) (Chunk, error)) (c Chunk, lo int, err error) {
 	for s.at < len(s.Chunks) && s.sizes[s.at]-s.used < n {
 		s.Place = Place{s.at + 1, 0}
@@ -60,13 +60,13 @@ func (d *Device) Return(p Place, recovered any) {
 	}
 }
 
-// lack is the panic of a kernel that finds no memory: it ends where the kernel began, and Sync tells.
+// lack is the panic of a kernel that finds no memory. Give recovers it, and Sync returns the error.
 type lack struct{ err error }
 
-// Lack ends a kernel for which there is no memory.
+// Lack ends a kernel that finds no memory.
 func Lack(err error) { panic(lack{err}) }
 
-// Floats returns memory of n floats; what it holds is arbitrary.
+// Floats returns memory of n floats with arbitrary contents.
 func (d *Device) Floats(n int) device.View {
 	c, lo, err := d.scratch.floats.Take(n, d.scratch.grow)
 	if err != nil {

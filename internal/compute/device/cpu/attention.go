@@ -18,7 +18,6 @@ import (
 type attentionLoop[T vec.Float] struct {
 	ops                         *vec.Ops[T]
 	a                           device.AdditiveAttention
-	back                        bool
 	keys, query, vector, values []T
 	weights, context            []T
 	dContext, dQuery            []T
@@ -27,38 +26,23 @@ type attentionLoop[T vec.Float] struct {
 	scores                      []float64 // [workers, R]
 }
 
-func (d *dev[T]) beginAttention(a device.AdditiveAttention, back bool) *attentionLoop[T] {
-	l := &d.attention
-	l.ops, l.a, l.back = d.ops, a, back
-	l.keys, l.query = d.values(a.Keys), d.values(a.Query)
-	l.vector, l.values = d.values(a.Vector), d.values(a.Values)
-	l.weights = d.values(a.Weights)
-	scratch(&l.scratch, d.pool.Threads()*2*a.H)
-	if n := d.pool.Threads() * a.R; cap(l.scores) < n {
-		l.scores = make([]float64, n)
-	}
-	return l
-}
-
 func (d *dev[T]) AdditiveAttention(a device.AdditiveAttention) {
-	l := d.beginAttention(a, false)
-	l.context = d.values(a.Context)
+	l := &d.attention
+	*l = attentionLoop[T]{ops: d.ops, a: a, scratch: l.scratch, scores: l.scores, keys: d.values(a.Keys),
+		query: d.values(a.Query), vector: d.values(a.Vector), values: d.values(a.Values), weights: d.values(a.Weights),
+		context: d.values(a.Context), dContext: d.values(a.DContext), dQuery: d.values(a.DQuery),
+		dKeys: d.values(a.DKeys), dValues: d.values(a.DValues), dVector: d.values(a.DVector)}
+	scratch(&l.scratch, d.pool.Threads()*2*a.H)
+	reserve(&l.scores, d.pool.Threads()*a.R)
 	d.pool.For(a.B, l)
 }
 
-func (d *dev[T]) AdditiveAttentionGrad(a device.AdditiveAttention) {
-	l := d.beginAttention(a, true)
-	l.dContext = d.values(a.DContext)
-	l.dQuery = d.values(a.DQuery)
-	l.dKeys, l.dValues = d.values(a.DKeys), d.values(a.DValues)
-	l.dVector = d.values(a.DVector)
-	d.pool.For(a.B, l)
-}
+func (d *dev[T]) AdditiveAttentionGrad(a device.AdditiveAttention) { d.AdditiveAttention(a) }
 
 func (l *attentionLoop[T]) Do(worker, b int) {
 	scores := l.scores[worker*l.a.R:][:l.a.R]
 	act, slope := l.scratch[worker*2*l.a.H:][:l.a.H], l.scratch[(worker*2+1)*l.a.H:][:l.a.H]
-	if l.back {
+	if l.a.Grad {
 		l.gradient(b, scores, act, slope)
 	} else {
 		l.forward(b, scores, act)

@@ -26,7 +26,6 @@ const (
 type batchNormLoop[T vec.Float] struct {
 	ops              *vec.Ops[T]
 	a                device.BatchNorm
-	grad             bool
 	n                float64 // values in the statistics of a channel
 	per              int     // channels of one piece
 	x, y, w, b, plus []T
@@ -39,26 +38,15 @@ type batchNormLoop[T vec.Float] struct {
 	width, perWorker int
 }
 
+func (d *dev[T]) BatchNormGrad(a device.BatchNorm) { d.BatchNorm(a) }
+
 func (d *dev[T]) BatchNorm(a device.BatchNorm) {
-	l := d.batchNormLoop(a)
-	l.y, l.b, l.plus = d.values(a.Y), d.values(a.Bias), d.values(a.Plus)
-	l.rmean, l.rvar = d.values(a.RunningMean), d.values(a.RunningVar)
-	d.pool.For(pieces(a.C, l.per), l)
-}
-
-func (d *dev[T]) BatchNormGrad(a device.BatchNorm) {
-	l := d.batchNormLoop(a)
-	l.grad, l.dy = true, d.values(a.DY)
-	l.dx, l.dpad = d.values(a.DX), d.values(a.DPad)
-	l.dw, l.db = d.values(a.DWeight), d.values(a.DBias)
-	d.pool.For(pieces(a.C, l.per), l)
-}
-
-func (d *dev[T]) batchNormLoop(a device.BatchNorm) *batchNormLoop[T] {
 	l, strip := &d.batchNorms, min(normStrip, max(leastNorm, pieces(a.C, normSplit)))
 	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: strip, width: strip,
-		scratch: l.scratch, sums: l.sums, x: d.values(a.X), w: d.values(a.Weight), mean: d.values(a.Mean),
-		inv: d.values(a.InvStd)}
+		scratch: l.scratch, sums: l.sums, x: d.values(a.X), y: d.values(a.Y), w: d.values(a.Weight),
+		b: d.values(a.Bias), plus: d.values(a.Plus), rmean: d.values(a.RunningMean), rvar: d.values(a.RunningVar),
+		mean: d.values(a.Mean), inv: d.values(a.InvStd), dpad: d.values(a.DPad), dy: d.values(a.DY), dx: d.values(a.DX),
+		dw: d.values(a.DWeight), db: d.values(a.DBias)}
 	if a.Inner > 1 {
 		l.per, l.width = group(a.Outer*a.Inner), a.Inner
 	}
@@ -67,10 +55,8 @@ func (d *dev[T]) batchNormLoop(a device.BatchNorm) *batchNormLoop[T] {
 	}
 	l.perWorker = normParts * l.width
 	scratch(&l.scratch, d.pool.Threads()*l.perWorker)
-	if n := d.pool.Threads() * 2 * normStrip; cap(l.sums) < n {
-		l.sums = make([]float64, n)
-	}
-	return l
+	reserve(&l.sums, d.pool.Threads()*2*normStrip)
+	d.pool.For(pieces(a.C, l.per), l)
 }
 
 // parts returns the scratch rows of a worker, each n wide.
@@ -85,7 +71,7 @@ func (l *batchNormLoop[T]) parts(worker, n int) (p [normParts][]T) {
 func (l *batchNormLoop[T]) Do(worker, i int) {
 	lo, hi := i*l.per, min(l.a.C, (i+1)*l.per)
 	switch {
-	case l.a.Inner == 1 && l.grad:
+	case l.a.Inner == 1 && l.a.Grad:
 		l.rowsGrad(worker, lo, hi)
 	case l.a.Inner == 1:
 		l.rows(worker, lo, hi)
@@ -93,7 +79,7 @@ func (l *batchNormLoop[T]) Do(worker, i int) {
 		p := l.parts(worker, l.a.Inner)
 		l.ops.Fill(p[0], 1)
 		for c := lo; c < hi; c++ {
-			if l.grad {
+			if l.a.Grad {
 				l.channelGrad(c, p[0], p[1])
 			} else {
 				l.channel(c, p[0], p[1])

@@ -62,13 +62,8 @@ const (
 func (d *dev[T]) beginMatch(a device.BlockMatch) *blockMatch[T] {
 	m := &d.match
 	m.d, m.ops, m.a, m.c, m.width = d, d.ops, a, len(a.Lengths.Host), a.E/a.Blocks
-	m.first, m.gramAt = append(m.first[:0], 0), append(m.gramAt[:0], 0)
-	longest := 0
-	for i, n := range a.Lengths.Host {
-		m.first = append(m.first, m.first[i]+int(n))
-		m.gramAt = append(m.gramAt, m.gramAt[i]+a.Blocks*int(n)*int(n))
-		longest = max(longest, int(n))
-	}
+	m.first = starts(m.first, a.Lengths.Host, same)
+	m.gramAt = starts(m.gramAt, a.Lengths.Host, func(n int) int { return a.Blocks * n * n })
 	m.t = m.first[m.c]
 	rows := a.B * a.R
 	m.words, m.regions = d.values(a.Words), d.values(a.Regions)

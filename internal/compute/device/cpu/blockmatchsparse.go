@@ -23,10 +23,7 @@ const (
 
 // find marks the pairs with a gradient.
 func (m *matchSparse[T]) find() {
-	if n := m.a.B * m.c; cap(m.pairs) < n {
-		m.pairs = make([]bool, n)
-	}
-	m.pairs = m.pairs[:m.a.B*m.c]
+	m.pairs = reserve(&m.pairs, m.a.B*m.c)
 	m.phase = sparsePairs
 	m.d.pool.For(m.a.B, m)
 }

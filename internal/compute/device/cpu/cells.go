@@ -16,19 +16,13 @@ type cellLoop[T vec.Float] struct {
 
 func (d *dev[T]) GRUCell(a device.GRUCell) {
 	l := &d.cell
-	*l = cellLoop[T]{ops: d.ops, n: a.N, h: a.H, per: group(4 * a.H),
-		gates: d.values(a.Gates), hidden: d.values(a.Hidden),
-		before: d.values(a.Before), y: d.values(a.Y),
-		prev: d.values(a.Prev)}
+	*l = cellLoop[T]{ops: d.ops, back: a.Grad, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),
+		gates: d.values(a.Gates), hidden: d.values(a.Hidden), before: d.values(a.Before), y: d.values(a.Y),
+		prev: d.values(a.Prev), dy: d.values(a.DY), carry: d.values(a.Carry)}
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
-func (d *dev[T]) GRUCellGrad(a device.GRUCell) {
-	l := &d.cell
-	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),
-		gates: d.values(a.Gates), prev: d.values(a.Prev), dy: d.values(a.DY), carry: d.values(a.Carry)}
-	d.pool.For(pieces(a.N, l.per), l)
-}
+func (d *dev[T]) GRUCellGrad(a device.GRUCell) { d.GRUCell(a) }
 
 func (l *cellLoop[T]) Do(_, i int) {
 	h := l.h

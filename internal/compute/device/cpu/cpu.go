@@ -1,9 +1,9 @@
-// Package cpu is the device of the processor: every kernel of device.Device on all cores of the machine.
+// Package cpu is the device of the processor. It computes kernels on all cores of the machine.
 //
-// Work is cut into fixed pieces that depend on the sizes alone and handed out by par.Pool, so results are the same bits
+// Work is cut into pieces that depend on the sizes alone, and par.Pool hands them out, so results have the same bits
 // for any number of threads. A kernel allocates nothing once its scratch memory has grown to the sizes in use. Matrix
-// products come from internal/compute/gemm, vector arithmetic from internal/compute/vec. In precision fp64 all of it is
-// plain Go in float64.
+// products come from internal/compute/gemm, vector arithmetic from internal/compute/vec. In precision fp64 everything
+// is plain Go in float64.
 package cpu
 
 import (
@@ -17,7 +17,8 @@ import (
 
 // Precision names the arithmetic of a device.
 const (
-	// float32 throughout; even products (device.Gemm) may be exact to the largest values of a row and column
+	// float32 throughout; the error of even products (device.Gemm) may be relative to the largest values of a row and
+	// column
 	FP32 = "fp32"
 	BF16 = "bf16" // products of operands rounded to bfloat16, accumulated in float32; float32 elsewhere
 	FP64 = "fp64" // float64 in plain Go, for tests
@@ -25,32 +26,22 @@ const (
 
 // Options configure a device. The zero value is float32 on all cores with the fastest matrix product.
 type Options struct {
-	Threads   int    // 0: as many as the process may use
+	Threads   int    // 0: all processors that the process may use
 	Precision string // "fp32" (also ""), "bf16" or "fp64"
-	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; fp64 has but one
-}
-
-// Validate reports the first option that is out of range.
-func (o Options) Validate() error {
-	if o.Threads < 0 {
-		return fmt.Errorf("device: %d threads: expected 0 (all cores) or a positive number", o.Threads)
-	}
-	switch o.Precision {
-	case "", FP32, BF16, FP64:
-		return nil
-	}
-	return fmt.Errorf("device: precision %q on the cpu: expected fp32, bf16 or fp64", o.Precision)
+	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; not used in fp64
 }
 
 // New starts a device.
 func New(o Options) (device.Device, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("device: %d threads: expected 0 (all cores) or a positive number", o.Threads)
 	}
-	o.Precision = cmp.Or(o.Precision, FP32)
+	if o.Precision = cmp.Or(o.Precision, FP32); o.Precision != FP32 && o.Precision != BF16 && o.Precision != FP64 {
+		return nil, fmt.Errorf("device: precision %q on the cpu: expected fp32, bf16 or fp64", o.Precision)
+	}
 	pool := par.New(o.Threads)
 	if o.Precision == FP64 {
-		return newDev(pool, vec.Go64(), newProducts64(pool), o.Precision), nil
+		return newDev(pool, vec.Go64(), products[float64](&products64{pool: pool}), o.Precision), nil
 	}
 	products, err := newProducts32(pool, o)
 	if err != nil {
@@ -74,13 +65,12 @@ type dev[T vec.Float] struct {
 	held      map[*buffer[T]]struct{} // see Hold
 
 	memory       memoryLoops[T]
-	gemm         gemmState[T]
+	product      product[T] // of multiply and Gemm
 	single       []single[T]
 	elements     elementLoop[T]
 	biasActivate biasActivateLoop[T]
 	columns      columnLoop[T]
 	norms        normLoop[T]
-	normGrads    normGradLoop[T]
 	batchNorms   batchNormLoop[T]
 	poolWeight   poolWeights[T]
 	sortPools    sortPool[T]
@@ -116,7 +106,6 @@ type dev[T vec.Float] struct {
 	segments      segmentLoop[T]
 	maps          mapLoop[T]
 	reductions    reduceLoop[T]
-	segmentFirst  []int
 	swap          swapLoop[T]
 	entropy       entropyLoop[T]
 	hinge         hingeState[T]
@@ -133,13 +122,12 @@ func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precisi
 	return d
 }
 
-// Do implements device.Device.
 func (d *dev[T]) Do(k device.Kernel) bool {
 	d.checker.Check(k)
 	return d.kernels.Do(k)
 }
 
-// Name implements device.Device: threads, vector kernels, matrix products, precision.
+// Name says threads, vector kernels, matrix products and precision.
 func (d *dev[T]) Name() string {
 	threads := "1 thread"
 	if n := d.pool.Threads(); n > 1 {
@@ -152,13 +140,11 @@ func (d *dev[T]) Name() string {
 // for them.
 func (d *dev[T]) EmulatesBF16() bool { return d.precision == BF16 && d.products.name() == "emulated" }
 
-// Float64 implements device.Device.
 func (d *dev[T]) Float64() bool { return d.precision == FP64 }
 
 // Sync implements device.Device; kernels have finished when they return.
 func (d *dev[T]) Sync() error { return nil }
 
-// Close implements device.Device.
 func (d *dev[T]) Close() error {
 	if d.closed {
 		return nil

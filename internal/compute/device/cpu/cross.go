@@ -37,7 +37,6 @@ type crossScores[T vec.Float] struct {
 
 	phase  crossPhase
 	blocks []crossBlock[T]
-	p      product[T]
 }
 
 type crossPhase uint8
@@ -140,7 +139,6 @@ func (l *crossScores[T]) run(phase crossPhase, n int) {
 	l.d.pool.For(n, l)
 }
 
-// Do implements par.Body.
 func (l *crossScores[T]) Do(worker, i int) {
 	switch l.phase {
 	case crossPrepare:
@@ -194,21 +192,18 @@ func (l *crossScores[T]) compute() {
 		l.list()
 	}
 	if l.all {
-		l.p = product[T]{transB: true, m: rows, n: columns, k: e, alpha: 1, a: l.group(l.sources.x), lda: e,
-			b: l.queries.x, ldb: e, c: l.tile, ldc: columns}
-		l.d.products.gemm(&l.p, 1, 0, 0, 0)
+		l.d.multiply(product[T]{transB: true, m: rows, n: columns, k: e, alpha: 1, a: l.group(l.sources.x), lda: e,
+			b: l.queries.x, ldb: e, c: l.tile, ldc: columns})
 	}
 	l.run(crossSources, l.to-l.from)
 	if !l.a.Grad {
 		return
 	}
 	if l.all {
-		l.p = product[T]{m: rows, n: e, k: columns, alpha: 1, beta: 1, a: l.tile, lda: columns, b: l.queries.x, ldb: e,
-			c: l.group(l.sources.dx), ldc: e}
-		l.d.products.gemm(&l.p, 1, 0, 0, 0)
-		l.p = product[T]{transA: true, m: columns, n: e, k: rows, alpha: 1, beta: 1, a: l.tile, lda: columns,
-			b: l.group(l.sources.x), ldb: e, c: l.queries.dx, ldc: e}
-		l.d.products.gemm(&l.p, 1, 0, 0, 0)
+		l.d.multiply(product[T]{m: rows, n: e, k: columns, alpha: 1, beta: 1, a: l.tile, lda: columns, b: l.queries.x,
+			ldb: e, c: l.group(l.sources.dx), ldc: e})
+		l.d.multiply(product[T]{transA: true, m: columns, n: e, k: rows, alpha: 1, beta: 1, a: l.tile, lda: columns,
+			b: l.group(l.sources.x), ldb: e, c: l.queries.dx, ldc: e})
 	}
 	l.run(crossQueries, l.queries.items())
 }

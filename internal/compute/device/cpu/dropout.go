@@ -18,8 +18,7 @@ type dropoutLoop[T vec.Float] struct {
 func (d *dev[T]) Dropout(a device.Dropout) {
 	l := &d.dropout
 	*l = dropoutLoop[T]{ops: d.ops, drop: d.drops(a.DropoutParams), width: a.Width, per: group(a.Width),
-		x: d.values(a.X),
-		y: d.values(a.Y), words: l.words}
+		x: d.values(a.X), y: d.values(a.Y), words: l.words}
 	reserve(&l.words, d.pool.Threads()*dropWords)
 	d.pool.For(pieces(len(l.drop.rows), l.per), l)
 }

@@ -40,10 +40,3 @@ func (p *drops[T]) draw(words []uint32, r, first int) {
 func (p *drops[T]) apply(ops *vec.Ops[T], y, x []T, words []uint32) {
 	ops.Drop(y, x, words, p.limit, p.factor)
 }
-
-// reserve makes *s of n elements at least.
-func reserve[E any](s *[]E, n int) {
-	if cap(*s) < n {
-		*s = make([]E, n)
-	}
-}

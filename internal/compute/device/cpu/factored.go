@@ -48,18 +48,14 @@ func (d *dev[T]) AdamFactored(a device.AdamFactored) {
 		d.fewTerms.run(d, f.N, dy, x)
 		return
 	}
-	if cap(l.grad) < f.O*l.width {
-		l.grad = make([]T, f.O*l.width)
-	}
+	reserve(&l.grad, f.O*l.width)
 	for l.from = 0; l.from < f.I; l.from += l.width {
 		l.width = min(l.width, f.I-l.from)
 		l.grad = l.grad[:f.O*l.width]
-		d.gemm.p = product[T]{transA: true, m: f.O, n: l.width, k: f.N, alpha: 1, a: dy, lda: f.O, b: x[l.from:],
-			ldb: f.I, c: l.grad, ldc: l.width}
-		d.products.gemm(&d.gemm.p, 1, 0, 0, 0)
+		d.multiply(product[T]{transA: true, m: f.O, n: l.width, k: f.N, alpha: 1, a: dy, lda: f.O, b: x[l.from:],
+			ldb: f.I, c: l.grad, ldc: l.width})
 		d.pool.For(pieces(f.O, panelRows), l)
 	}
-	d.gemm.p = product[T]{}
 }
 
 // fewTerms is Adam where the product has so few terms that its result takes longer to write and to read in the last
@@ -111,10 +107,8 @@ func (l *fewTerms[T]) run(d *dev[T], n int, dy, x []T) {
 func (d *dev[T]) SumSquaresFactored(k device.SumSquaresFactored) {
 	f, sum := k.Factored, d.values(k.Sum)
 	dy, x, n := d.values(f.DY), d.values(f.X), f.N*f.N
-	if cap(d.grams) < 2*n {
-		d.grams = make([]T, 2*n)
-	}
-	a, b := d.grams[:n], d.grams[n:2*n]
+	grams := reserve(&d.grams, 2*n)
+	a, b := grams[:n], grams[n:]
 	d.gram(a, dy, f.N, f.O)
 	d.gram(b, x, f.N, f.I)
 	var total float64
@@ -126,7 +120,5 @@ func (d *dev[T]) SumSquaresFactored(k device.SumSquaresFactored) {
 
 // gram computes out = x xᵀ for x [n, k].
 func (d *dev[T]) gram(out, x []T, n, k int) {
-	d.gemm.p = product[T]{transB: true, m: n, n: n, k: k, alpha: 1, a: x, lda: k, b: x, ldb: k, c: out, ldc: n}
-	d.products.gemm(&d.gemm.p, 1, 0, 0, 0)
-	d.gemm.p = product[T]{}
+	d.multiply(product[T]{transB: true, m: n, n: n, k: k, alpha: 1, a: x, lda: k, b: x, ldb: k, c: out, ldc: n})
 }

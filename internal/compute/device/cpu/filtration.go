@@ -44,7 +44,7 @@ func (d *dev[T]) beginFilter(a device.Filtrate) *filtration[T] {
 	l.ops, l.a = d.ops, a
 	l.layout.set(a.Lengths.Host)
 	l.x = d.values(a.X)
-	l.gamma = float64(d.values(a.Gamma)[0])
+	l.gamma, l.beta = float64(d.values(a.Gamma)[0]), float64(d.values(a.Beta)[0])
 	l.logits, l.alpha = d.values(a.Logits), d.values(a.Weights)
 	l.mean, l.invStd = d.values(a.Mean), d.values(a.InvStd)
 	l.out, l.norms = d.values(a.Out), d.values(a.Norms)
@@ -62,7 +62,6 @@ func (l *filtration[T]) run(d *dev[T], phase filterPhase) {
 
 func (d *dev[T]) Filtrate(a device.Filtrate) {
 	l := d.beginFilter(a)
-	l.beta = float64(d.values(a.Beta)[0])
 	mean, variance := d.values(a.RunningMean), d.values(a.RunningVar)
 	reserve(&l.variance, len(l.mean))
 	l.fixed = [2]float64{float64(mean[0]), 1 / sqrt(float64(variance[0])+a.Eps)}
@@ -85,9 +84,7 @@ func (d *dev[T]) Filtrate(a device.Filtrate) {
 
 func (d *dev[T]) FiltrateGrad(a device.Filtrate) {
 	l := d.beginFilter(a)
-	l.beta = float64(d.values(a.Beta)[0])
-	l.dOut, l.dr = d.values(a.DOut), d.values(a.DSums)
-	l.dz = d.values(a.DLogits)
+	l.dOut, l.dr, l.dz = d.values(a.DOut), d.values(a.DSums), d.values(a.DLogits)
 	c := len(l.layout.lengths)
 	reserve(&l.dBias, c)
 	reserve(&l.dGamma, c)

@@ -170,9 +170,4 @@ func (s *recurrence[T]) forget() {
 }
 
 // zeroRow returns n zeros.
-func (s *recurrence[T]) zeroRow(n int) []T {
-	if cap(s.zeros) < n {
-		s.zeros = make([]T, n)
-	}
-	return s.zeros[:n]
-}
+func (s *recurrence[T]) zeroRow(n int) []T { return reserve(&s.zeros, n) }

@@ -97,25 +97,19 @@ func (d *dev[T]) gruWeights(o *gruOperands[T]) {
 	copy(o.dbih, bias[h:3*h])
 	copy(o.dbih[2*h:], bias[:h])
 
-	p := &d.gru.p
-	*p = product[T]{transA: true, m: 3 * h, n: h, k: rows, alpha: 1, even: true,
-		a: from(o.gates, h), lda: 4 * h, b: o.prev, ldb: h, c: o.dwhh, ldc: h}
-	d.products.gemm(p, 1, 0, 0, 0)
-	*p = product[T]{transA: true, m: 2 * h, n: in, k: rows, alpha: 1, even: true,
-		a: from(o.gates, h), lda: 4 * h, b: o.x, ldb: in, c: o.dwih, ldc: in}
-	d.products.gemm(p, 1, 0, 0, 0)
-	*p = product[T]{transA: true, m: h, n: in, k: rows, alpha: 1, even: true,
-		a: o.gates, lda: 4 * h, b: o.x, ldb: in, c: o.dwih[2*h*in:], ldc: in}
-	d.products.gemm(p, 1, 0, 0, 0)
+	d.multiply(product[T]{transA: true, m: 3 * h, n: h, k: rows, alpha: 1, even: true,
+		a: from(o.gates, h), lda: 4 * h, b: o.prev, ldb: h, c: o.dwhh, ldc: h})
+	d.multiply(product[T]{transA: true, m: 2 * h, n: in, k: rows, alpha: 1, even: true,
+		a: from(o.gates, h), lda: 4 * h, b: o.x, ldb: in, c: o.dwih, ldc: in})
+	d.multiply(product[T]{transA: true, m: h, n: in, k: rows, alpha: 1, even: true,
+		a: o.gates, lda: 4 * h, b: o.x, ldb: in, c: o.dwih[2*h*in:], ldc: in})
 	if o.dx == nil || rows == 0 {
 		return
 	}
-	*p = product[T]{m: rows, n: in, k: 2 * h, alpha: 1, even: true,
-		a: from(o.gates, h), lda: 4 * h, b: o.wih, ldb: in, c: o.dx, ldc: in}
-	d.products.gemm(p, 1, 0, 0, 0)
-	*p = product[T]{m: rows, n: in, k: h, alpha: 1, even: true, beta: 1,
-		a: o.gates, lda: 4 * h, b: o.wih[2*h*in:], ldb: in, c: o.dx, ldc: in}
-	d.products.gemm(p, 1, 0, 0, 0)
+	d.multiply(product[T]{m: rows, n: in, k: 2 * h, alpha: 1, even: true,
+		a: from(o.gates, h), lda: 4 * h, b: o.wih, ldb: in, c: o.dx, ldc: in})
+	d.multiply(product[T]{m: rows, n: in, k: h, alpha: 1, even: true, beta: 1,
+		a: o.gates, lda: 4 * h, b: o.wih[2*h*in:], ldb: in, c: o.dx, ldc: in})
 }
 
 // from is s[n:], and empty where s is shorter (a batch without words).

@@ -43,11 +43,8 @@ type lossState[T vec.Float] struct {
 
 // begin takes the views of a loss and clears the sums.
 func (d *dev[T]) begin(l *lossState[T], n int, scores device.View, out device.LossOut) {
-	if cap(l.memory) < 4*n {
-		l.memory = make([]float64, 4*n)
-	}
 	l.n, l.perRow, l.wide = n, group(n), max(16, group(n))
-	m := l.memory[:4*n]
+	m := reserve(&l.memory, 4*n)
 	clear(m)
 	l.s, l.grad, l.loss = d.values(scores), d.values(out.Grad), d.values(out.Loss)
 	l.row = side[T]{m[:n], m[n : 2*n], d.integers(out.HardCaption), d.values(out.CostCaption)}
@@ -85,9 +82,7 @@ func (d *dev[T]) Hinge(a device.Hinge) {
 	for i, p := 0, scratch(&l.positive, a.N); i < a.N; i++ {
 		p[i] = l.s[i*a.N+i]
 	}
-	if cap(l.at) < a.N {
-		l.at = make([]int32, a.N)
-	}
+	reserve(&l.at, a.N)
 	l.rows.hingeState, l.columns.hingeState = l, l
 	d.pool.For(pieces(a.N, l.perRow), &l.rows)
 	d.pool.For(pieces(a.N, l.wide), &l.columns)

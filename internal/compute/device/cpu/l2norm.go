@@ -15,29 +15,35 @@ import (
 // (quirk Q12). The references: l2norm, without and with an epsilon.
 
 type normLoop[T vec.Float] struct {
-	ops      *vec.Ops[T]
-	a        device.L2Norm
-	per      int // outer items of one piece
-	eps      float64
-	x, y, nm []T
+	ops              *vec.Ops[T]
+	a                device.L2Norm
+	per              int // outer items of one piece
+	x, y, nm, dy, dx []T
+	scratch          []T // [workers, 2, Inner]: back, the two factors of every column
 }
+
+func (d *dev[T]) L2NormGrad(a device.L2Norm) { d.L2Norm(a) }
 
 func (d *dev[T]) L2Norm(a device.L2Norm) {
 	l := &d.norms
-	*l = normLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), eps: a.Eps,
-		x: d.values(a.X), y: d.values(a.Y),
-		nm: d.values(a.Norm)}
+	*l = normLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), scratch: l.scratch, x: d.values(a.X),
+		y: d.values(a.Y), nm: d.values(a.Norm), dy: d.values(a.DY), dx: d.values(a.DX)}
+	scratch(&l.scratch, d.pool.Threads()*2*a.Inner)
 	d.pool.For(pieces(a.Outer, l.per), l)
 }
 
-func (l *normLoop[T]) Do(_, i int) {
+func (l *normLoop[T]) Do(worker, i int) {
+	if l.a.Grad {
+		l.gradient(worker, i)
+		return
+	}
 	n, inner := l.a.N, l.a.Inner
 	for o := i * l.per; o < min(l.a.Outer, (i+1)*l.per); o++ {
 		x, y, norm := l.x[o*n*inner:(o+1)*n*inner], l.y[o*n*inner:(o+1)*n*inner], l.nm[o*inner:(o+1)*inner]
 		if inner == 1 {
 			r := math.Sqrt(l.ops.Sumsq(x))
 			norm[0] = T(r)
-			l.ops.Scale(y, x, T(inverse(r+l.eps)))
+			l.ops.Scale(y, x, T(inverse(r+l.a.Eps)))
 			continue
 		}
 		l.ops.Fill(norm, 0)
@@ -48,7 +54,7 @@ func (l *normLoop[T]) Do(_, i int) {
 		for j, s := range norm {
 			r := math.Sqrt(float64(s))
 			norm[j] = T(r)
-			first[j] = T(inverse(r + l.eps))
+			first[j] = T(inverse(r + l.a.Eps))
 		}
 		for k := n - 1; k >= 0; k-- {
 			l.ops.Mul(y[k*inner:(k+1)*inner], x[k*inner:(k+1)*inner], first)
@@ -64,24 +70,7 @@ func inverse(x float64) float64 {
 	return 1 / x
 }
 
-type normGradLoop[T vec.Float] struct {
-	ops           *vec.Ops[T]
-	a             device.L2Norm
-	per           int
-	x, nm, dy, dx []T
-	scratch       []T // [workers, 2, Inner]: the two factors of every column
-}
-
-func (d *dev[T]) L2NormGrad(a device.L2Norm) {
-	l := &d.normGrads
-	*l = normGradLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), scratch: l.scratch,
-		x: d.values(a.X), nm: d.values(a.Norm),
-		dy: d.values(a.DY), dx: d.values(a.DX)}
-	scratch(&l.scratch, d.pool.Threads()*2*a.Inner)
-	d.pool.For(pieces(a.Outer, l.per), l)
-}
-
-func (l *normGradLoop[T]) Do(worker, i int) {
+func (l *normLoop[T]) gradient(worker, i int) {
 	n, inner := l.a.N, l.a.Inner
 	along := l.scratch[worker*2*inner:][:inner]
 	across := l.scratch[(worker*2+1)*inner:][:inner]
@@ -89,7 +78,7 @@ func (l *normGradLoop[T]) Do(worker, i int) {
 		at := o * n * inner
 		x, dy, dx, norm := l.x[at:at+n*inner], l.dy[at:at+n*inner], l.dx[at:at+n*inner], l.nm[o*inner:(o+1)*inner]
 		if inner == 1 {
-			u, v := l.factors(float64(norm[0]), l.ops.Dot(x, dy))
+			u, v := normFactors(float64(norm[0]), l.ops.Dot(x, dy), l.a.Eps)
 			l.ops.Sum2(dx, dy, x, T(u), T(v))
 			continue
 		}
@@ -98,7 +87,7 @@ func (l *normGradLoop[T]) Do(worker, i int) {
 			l.ops.MAdd(across, x[k:k+inner], dy[k:k+inner])
 		}
 		for j := range inner {
-			u, v := l.factors(float64(norm[j]), float64(across[j]))
+			u, v := normFactors(float64(norm[j]), float64(across[j]), l.a.Eps)
 			along[j], across[j] = T(u), T(v)
 		}
 		for k := 0; k < len(x); k += inner {
@@ -108,9 +97,9 @@ func (l *normGradLoop[T]) Do(worker, i int) {
 	}
 }
 
-// factors returns u and v of dx = u·dy + v·x.
-func (l *normGradLoop[T]) factors(norm, dot float64) (u, v float64) {
-	u = inverse(norm + l.a.Eps)
+// normFactors returns u and v of the gradient dx = u·dy + v·x of x/(‖x‖ + ε), from ‖x‖ and x·dy.
+func normFactors(norm, dot, eps float64) (u, v float64) {
+	u = inverse(norm + eps)
 	if norm > 0 {
 		v = -dot * u * u / norm
 	}

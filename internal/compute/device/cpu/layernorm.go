@@ -18,7 +18,6 @@ type layerNormLoop[T vec.Float] struct {
 	ops               *vec.Ops[T]
 	a                 device.LayerNorm
 	drop              drops[T]
-	back              bool
 	per               int
 	x, branch, sum, y []T
 	mean, inv         []T
@@ -37,10 +36,9 @@ const (
 func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {
 	l := &d.layerNorm
 	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), partial: l.partial, sums: l.sums, words: l.words,
-		sum: d.values(a.Sum), mean: d.values(a.Mean), inv: d.values(a.InvStd), weight: d.values(a.Weight)}
-	if !a.Sum.Present() {
-		l.x = d.values(a.X)
-	}
+		x: d.values(a.X), branch: d.values(a.Branch), sum: d.values(a.Sum), y: d.values(a.Y), mean: d.values(a.Mean),
+		inv: d.values(a.InvStd), weight: d.values(a.Weight), bias: d.values(a.Bias), dy: d.values(a.DY),
+		dx: d.values(a.DX), dBranch: d.values(a.DBranch), dWeight: d.values(a.DWeight), dBias: d.values(a.DBias)}
 	if l.drop.active() {
 		reserve(&l.words, d.pool.Threads()*a.D)
 	}
@@ -49,17 +47,12 @@ func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {
 
 func (d *dev[T]) LayerNorm(a device.LayerNorm) {
 	l := d.layerNorms(a)
-	l.x, l.y, l.bias = d.values(a.X), d.values(a.Y), d.values(a.Bias)
-	l.branch = d.values(a.Branch)
 	l.per = group(a.D)
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
 func (d *dev[T]) LayerNormGrad(a device.LayerNorm) {
 	l := d.layerNorms(a)
-	l.back, l.dy = true, d.values(a.DY)
-	l.dx, l.dBranch = d.values(a.DX), d.values(a.DBranch)
-	l.dWeight, l.dBias = d.values(a.DWeight), d.values(a.DBias)
 	l.per = max(1, pieces(a.N, normBlocks))
 	blocks := pieces(a.N, l.per)
 	scratch(&l.partial, blocks*2*a.D)
@@ -81,7 +74,7 @@ func (d *dev[T]) LayerNormGrad(a device.LayerNorm) {
 
 func (l *layerNormLoop[T]) Do(worker, i int) {
 	lo, hi := i*l.per, min(l.a.N, (i+1)*l.per)
-	if l.back {
+	if l.a.Grad {
 		l.backward(worker, i, lo, hi)
 		return
 	}

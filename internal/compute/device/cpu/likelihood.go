@@ -45,14 +45,10 @@ func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropy, back bool) *e
 			l.weights = append(l.weights, a.Scale*float64(mask[b*a.L+t+1]))
 		}
 	}
-	rows := len(l.labels)
 	l.logits, l.norm = d.values(a.Logits), d.values(a.Norm)
 	l.ops.Fill(scratch(&l.ones, entropyChunk), 1)
 	scratch(&l.scratch, d.pool.Threads()*entropyChunk)
-	if cap(l.losses) < rows {
-		l.losses = make([]float64, rows)
-	}
-	l.losses = l.losses[:rows]
+	l.losses = reserve(&l.losses, len(l.labels))
 	return l
 }
 

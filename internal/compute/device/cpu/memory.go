@@ -22,10 +22,8 @@ type buffer[T vec.Float] struct {
 	shared bool // the elements are the host's
 }
 
-// DType implements device.Buffer.
 func (b *buffer[T]) DType() device.DType { return b.dtype }
 
-// Len implements device.Buffer.
 func (b *buffer[T]) Len() int { return b.n }
 
 // Values are the elements of a Float buffer, for ranks that send them to others.
@@ -38,7 +36,6 @@ func (b *buffer[T]) release() {
 
 const alignment = pages.Alignment // bytes
 
-// Alloc implements device.Device.
 func (d *dev[T]) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if d.closed {
 		return nil, fmt.Errorf("device: cpu: allocation of %d elements on a closed device", n)
@@ -74,7 +71,6 @@ func scratch[T vec.Float](s *[]T, n int) []T {
 	return (*s)[:n]
 }
 
-// Free implements device.Device.
 func (d *dev[T]) Free(b device.Buffer) {
 	own, ok := b.(*buffer[T])
 	if !ok || own.owner != d {

@@ -8,8 +8,8 @@ import (
 // mixLoop is Y_jk = Σ_l w_jlk X_lk for the nodes of all pairs. Forward and DX go by image; DWeights by what the weights
 // belong to, so that the sums over the other side are in order.
 type mixLoop[T vec.Float] struct {
-	nodeRows
 	a           device.MixNodes
+	first       []int // of each caption its first node, and their number
 	what        uint8 // mixForward, mixInputs, mixWeights
 	at          []int // of each caption in the weights
 	x, y, w, dx []T
@@ -24,11 +24,8 @@ const (
 
 func (d *dev[T]) beginMix(a device.MixNodes) *mixLoop[T] {
 	l := &d.mix
-	l.set(a.Lengths.Host)
-	l.a, l.at = a, append(l.at[:0], 0)
-	for c, n := range a.Lengths.Host {
-		l.at = append(l.at, l.at[c]+int(n)*int(n)*a.K)
-	}
+	l.a, l.first = a, starts(l.first, a.Lengths.Host, same)
+	l.at = starts(l.at, a.Lengths.Host, func(n int) int { return n * n * a.K })
 	l.x, l.w = d.values(a.X), d.values(a.Weights)
 	return l
 }
@@ -68,7 +65,7 @@ func (l *mixLoop[T]) Do(_, i int) {
 // pair does one pair of an image and a caption.
 func (l *mixLoop[T]) pair(b, c int) {
 	n, k, h := l.first[c+1]-l.first[c], l.a.K, l.a.H
-	rows := (b*l.total() + l.first[c]) * k * h
+	rows := (b*l.first[len(l.first)-1] + l.first[c]) * k * h
 	at := l.at[c]
 	if l.a.PerImage {
 		at = b * l.at[1]

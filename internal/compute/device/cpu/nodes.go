@@ -12,38 +12,29 @@ import (
 type scaleLoop[T vec.Float] struct {
 	ops             *vec.Ops[T]
 	a               device.ScaleBlocks
-	back            bool
 	x, y, f, dx, df []T
 }
 
-func (d *dev[T]) beginScale(a device.ScaleBlocks) *scaleLoop[T] {
+func (d *dev[T]) ScaleBlocks(a device.ScaleBlocks) { d.scaleBlocks(a, a.Y) }
+
+func (d *dev[T]) ScaleBlocksGrad(a device.ScaleBlocks) { d.scaleBlocks(a, a.DY) }
+
+func (d *dev[T]) scaleBlocks(a device.ScaleBlocks, y device.View) {
 	l := &d.scales
-	*l = scaleLoop[T]{ops: d.ops, a: a, x: d.values(a.X), f: d.values(a.Factors)}
-	return l
-}
-
-func (d *dev[T]) ScaleBlocks(a device.ScaleBlocks) {
-	l := d.beginScale(a)
-	l.y = d.values(a.Y)
-	d.pool.For(a.A, l)
-}
-
-func (d *dev[T]) ScaleBlocksGrad(a device.ScaleBlocks) {
-	l := d.beginScale(a)
-	l.back, l.y = true, d.values(a.DY)
-	l.dx, l.df = d.values(a.DX), d.values(a.DFactors)
+	*l = scaleLoop[T]{ops: d.ops, a: a, x: d.values(a.X), f: d.values(a.Factors), y: d.values(y), dx: d.values(a.DX),
+		df: d.values(a.DFactors)}
 	d.pool.For(a.A, l)
 }
 
 func (l *scaleLoop[T]) Do(_, i int) {
 	n, h := l.a.N, l.a.H
 	f := l.f[i*n:][:n]
-	if l.df != nil {
+	if l.a.Grad && l.df != nil {
 		clear(l.df[i*n:][:n])
 	}
 	for b := range l.a.B {
 		at := (i*l.a.B + b) * n * h
-		if l.back && l.ops.Zero(l.y[at:at+n*h]) { // a pair without gradient
+		if l.a.Grad && l.ops.Zero(l.y[at:at+n*h]) { // a pair without gradient
 			if l.dx != nil {
 				l.ops.Fill(l.dx[at:at+n*h], 0)
 			}
@@ -51,7 +42,7 @@ func (l *scaleLoop[T]) Do(_, i int) {
 		}
 		for k, s := range f {
 			x, y := l.x[at+k*h:][:h], l.y[at+k*h:][:h]
-			if !l.back {
+			if !l.a.Grad {
 				for c, v := range x {
 					y[c] = s * v
 				}
@@ -86,17 +77,3 @@ func meansOfNodes[T vec.Float](d *dev[T], kind segmentKind, a *device.MeanNodes,
 			Rows: nodes.Slice(i*rows, (i+1)*rows), Counts: a.Lengths, D: a.H})
 	}
 }
-
-// nodeRows are the places of the nodes of pairs.
-type nodeRows struct {
-	first []int // of each caption, and the total T at the end
-}
-
-func (n *nodeRows) set(lengths []int32) {
-	n.first = append(n.first[:0], 0)
-	for i, l := range lengths {
-		n.first = append(n.first, n.first[i]+int(l))
-	}
-}
-
-func (n *nodeRows) total() int { return n.first[len(n.first)-1] }

@@ -24,10 +24,7 @@ func (d *dev[T]) SumSquares(a device.SumSquares) {
 	l.ops, l.x = d.ops, d.values(a.X)
 	sum := d.values(a.Sum)
 	n := pieces(a.X.N, blockSize(a.X.N))
-	if cap(l.sums) < n {
-		l.sums = make([]float64, n)
-	}
-	l.sums = l.sums[:n]
+	l.sums = reserve(&l.sums, n)
 	d.pool.For(n, l)
 	var total float64
 	for _, s := range l.sums {
@@ -55,12 +52,9 @@ func (l *adamLoop[T]) Do(_, i int) {
 }
 
 func (d *dev[T]) Adam(a device.Adam) {
-	l, n := &d.adam, a.P.N
-	l.ops = d.ops
-	l.p, l.g = d.values(a.P), d.values(a.G)
-	l.m, l.v = d.values(a.M), d.values(a.V)
-	l.s = d.adamScalars(a)
-	d.blocks(n, l)
+	l := &d.adam
+	*l = adamLoop[T]{d.ops, d.values(a.P), d.values(a.G), d.values(a.M), d.values(a.V), d.adamScalars(a)}
+	d.blocks(a.P.N, l)
 }
 
 // adamScalars reads the numbers of an update from device memory.

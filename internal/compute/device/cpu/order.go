@@ -18,9 +18,8 @@ type orderLoop[T vec.Float] struct {
 
 func (d *dev[T]) OrderScores(a device.OrderScores) {
 	l := &d.orders
-	*l = orderLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(a.C * a.D),
-		im: d.values(a.Images), cap: d.values(a.Captions),
-		s: d.values(a.Scores)}
+	*l = orderLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(a.C * a.D), im: d.values(a.Images),
+		cap: d.values(a.Captions), s: d.values(a.Scores)}
 	d.pool.For(pieces(a.B, l.per), l)
 }
 

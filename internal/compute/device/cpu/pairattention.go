@@ -17,7 +17,6 @@ type pairAttention[T vec.Float] struct {
 	layout   pairLayout
 	images   int // of a piece
 	across   int // pieces over the images
-	back     bool
 	scores   []T
 	weights  []T
 	dWeights []T
@@ -25,25 +24,17 @@ type pairAttention[T vec.Float] struct {
 	scratch  []T // [workers, 4, columns]
 }
 
-func (d *dev[T]) beginPairAttention(a device.PairAttention, back bool) *pairAttention[T] {
+func (d *dev[T]) PairAttentionGrad(a device.PairAttention) { d.PairAttention(a) }
+
+func (d *dev[T]) PairAttention(a device.PairAttention) {
 	l := &d.pairAttention
-	l.ops, l.a, l.back = d.ops, a, back
+	l.ops, l.a = d.ops, a
 	l.layout.set(a.Lengths.Host)
 	l.scores, l.weights = d.values(a.Scores), d.values(a.Weights)
+	l.dWeights, l.dScores = d.values(a.DWeights), d.values(a.DScores)
 	l.images = max(1, 1024/a.R)
 	l.across = pieces(a.B, l.images)
 	scratch(&l.scratch, d.pool.Threads()*4*l.images*a.R)
-	return l
-}
-
-func (d *dev[T]) PairAttention(a device.PairAttention) {
-	l := d.beginPairAttention(a, false)
-	d.pool.For(len(l.layout.lengths)*l.across, l)
-}
-
-func (d *dev[T]) PairAttentionGrad(a device.PairAttention) {
-	l := d.beginPairAttention(a, true)
-	l.dWeights, l.dScores = d.values(a.DWeights), d.values(a.DScores)
 	d.pool.For(len(l.layout.lengths)*l.across, l)
 }
 
@@ -55,7 +46,7 @@ func (l *pairAttention[T]) Do(worker, piece int) {
 	s := l.scratch[worker*4*size:]
 	p.x, p.y, p.norm, p.dot = s[:p.cols], s[size:size+p.cols], s[2*size:2*size+p.cols], s[3*size:3*size+p.cols]
 	switch {
-	case l.back:
+	case l.a.Grad:
 		p.grad()
 	case l.a.OverWords:
 		p.words()
@@ -179,11 +170,7 @@ func (p *attentionPiece[T]) regionsGrad() {
 // factors replaces ‖x‖ and x·dy by the factors of dx = f·dy + g·x, times lambda.
 func (p *attentionPiece[T]) factors(norm, dot []T, lambda float64) {
 	for i, v := range norm {
-		n := float64(v)
-		f, g := 1/(n+pairEps), 0.0
-		if n > 0 {
-			g = -float64(dot[i]) * f * f / n
-		}
+		f, g := normFactors(float64(v), float64(dot[i]), pairEps)
 		norm[i], dot[i] = T(lambda*f), T(lambda*g)
 	}
 }
@@ -235,11 +222,7 @@ func (p *attentionPiece[T]) wordsGrad() {
 		dx := p.y
 		for i := 0; i*r < p.cols; i++ {
 			x, g := p.x[i*r:(i+1)*r], dy[i*r:(i+1)*r]
-			n := float64(p.norm[i])
-			f, h := 1/(n+pairEps), 0.0
-			if n > 0 {
-				h = -ops.Dot(x, g) * f * f / n
-			}
+			f, h := normFactors(float64(p.norm[i]), ops.Dot(x, g), pairEps)
 			ops.Sum2(dx[i*r:(i+1)*r], g, x, T(f), T(h))
 		}
 		p.slope(w, dx, p.x)
@@ -248,15 +231,12 @@ func (p *attentionPiece[T]) wordsGrad() {
 
 // total adds numbers in four sums, which need not wait for each other.
 func total[T vec.Float](x []T) T {
-	var sum [4]T
+	var s0, s1, s2, s3 T
 	for ; len(x) >= 4; x = x[4:] {
-		sum[0] += x[0]
-		sum[1] += x[1]
-		sum[2] += x[2]
-		sum[3] += x[3]
+		s0, s1, s2, s3 = s0+x[0], s1+x[1], s2+x[2], s3+x[3]
 	}
 	for _, v := range x {
-		sum[0] += v
+		s0 += v
 	}
-	return sum[0] + sum[1] + (sum[2] + sum[3])
+	return (s0 + s1) + (s2 + s3)
 }

@@ -36,7 +36,7 @@ const together = gemm.RowsTogether
 // laneCount is the number of lanes for a number of images, lane the images of one.
 func laneCount(images int) int { return min(pairLanes, images) }
 
-func largestLane(images int) int { return (images + laneCount(images) - 1) / laneCount(images) }
+func largestLane(images int) int { return pieces(images, laneCount(images)) }
 
 func lane(images, i int) (lo, hi int) {
 	n := laneCount(images)
@@ -55,7 +55,8 @@ type pairLayout struct {
 
 func (l *pairLayout) set(lengths []int32) {
 	l.lengths = lengths
-	l.first, l.node, l.captions, l.of, l.longest = append(l.first[:0], 0), l.node[:0], l.captions[:0], l.of[:0], 0
+	l.first = starts(l.first, lengths, same)
+	l.node, l.captions, l.of, l.longest = l.node[:0], l.captions[:0], l.of[:0], 0
 	for c, n := range lengths {
 		at := l.first[c]
 		l.captions = append(l.captions, at+c)
@@ -64,7 +65,6 @@ func (l *pairLayout) set(lengths []int32) {
 			l.node = append(l.node, at+c+1+j)
 			l.of = append(l.of, c)
 		}
-		l.first = append(l.first, at+int(n))
 		l.longest = max(l.longest, int(n))
 	}
 }

@@ -12,38 +12,26 @@ import (
 // then over the images, in order.
 type polarLoop[T vec.Float] struct {
 	a              device.PolarWeights
-	back           bool
 	boxes, weights []T
 	param          [4][]T    // MeanRho, MeanTheta, PrecisionRho, PrecisionTheta
 	parts          []float64 // [B, 4, K]
 	work           []float64 // [workers, 3, K]
 }
 
-func (d *dev[T]) beginPolar(a device.PolarWeights, weights device.View) *polarLoop[T] {
-	l := &d.polar
-	l.a, l.boxes = a, d.values(a.Boxes)
-	l.param = [4][]T{d.values(a.MeanRho), d.values(a.MeanTheta),
-		d.values(a.PrecisionRho), d.values(a.PrecisionTheta)}
-	l.weights = d.values(weights)
-	if n := d.pool.Threads() * 3 * a.K; cap(l.work) < n {
-		l.work = make([]float64, n)
-	}
-	if n := 4 * a.B * a.K; cap(l.parts) < n {
-		l.parts = make([]float64, n)
-	}
-	return l
-}
+func (d *dev[T]) PolarWeights(a device.PolarWeights) { d.polarWeights(a, a.Weights) }
 
-func (d *dev[T]) PolarWeights(a device.PolarWeights) {
-	l := d.beginPolar(a, a.Weights)
-	l.back = false
+func (d *dev[T]) polarWeights(a device.PolarWeights, weights device.View) {
+	l := &d.polar
+	l.a, l.boxes, l.weights = a, d.values(a.Boxes), d.values(weights)
+	l.param = [4][]T{d.values(a.MeanRho), d.values(a.MeanTheta), d.values(a.PrecisionRho), d.values(a.PrecisionTheta)}
+	reserve(&l.work, d.pool.Threads()*3*a.K)
+	reserve(&l.parts, 4*a.B*a.K)
 	d.pool.For(a.B, l)
 }
 
 func (d *dev[T]) PolarWeightsGrad(a device.PolarWeights) {
-	l := d.beginPolar(a, a.DWeights)
-	l.back = true
-	d.pool.For(a.B, l)
+	d.polarWeights(a, a.DWeights)
+	l := &d.polar
 	for p, v := range [4]device.View{a.DMeanRho, a.DMeanTheta, a.DPrecisionRho, a.DPrecisionTheta} {
 		out := d.values(v)
 		for k := range out {
@@ -103,7 +91,7 @@ func (l *polarLoop[T]) Do(worker, b int) {
 			}
 			out := l.weights[at : at+n]
 			switch {
-			case l.back:
+			case l.a.Grad:
 				l.gradient(part, w, out, rho, theta)
 			case l.a.Sum:
 				for k, v := range w {

@@ -19,35 +19,24 @@ type poolWeights[T vec.Float] struct {
 	lengths   []int32
 	wide      int
 	inverse   float64 // of the temperature
+	back      bool
 	scores, w []T
 	dw, ds    []T
 }
 
-func (d *dev[T]) poolWeightsLoop(a device.PoolWeights) *poolWeights[T] {
-	l := &d.poolWeight
-	l.pack = a.Lengths.Packing()
-	l.lengths, l.wide, l.inverse = a.Lengths.Host, a.L, 1/a.Temperature
-	l.w = d.values(a.Weights)
-	l.scores, l.dw, l.ds = nil, nil, nil
-	return l
-}
+func (d *dev[T]) PoolWeightsGrad(a device.PoolWeights) { d.PoolWeights(a) }
 
 func (d *dev[T]) PoolWeights(a device.PoolWeights) {
-	l := d.poolWeightsLoop(a)
-	l.scores = d.values(a.Scores)
-	d.pool.For(len(l.lengths), l)
-}
-
-func (d *dev[T]) PoolWeightsGrad(a device.PoolWeights) {
-	l := d.poolWeightsLoop(a)
-	l.dw = d.values(a.DWeights)
-	l.ds = d.values(a.DScores)
+	l := &d.poolWeight
+	*l = poolWeights[T]{pack: a.Lengths.Packing(), lengths: a.Lengths.Host, wide: a.L, inverse: 1 / a.Temperature,
+		back: a.Grad, scores: d.values(a.Scores), w: d.values(a.Weights), dw: d.values(a.DWeights),
+		ds: d.values(a.DScores)}
 	d.pool.For(len(l.lengths), l)
 }
 
 func (l *poolWeights[T]) Do(_, b int) {
 	n, w := int(l.lengths[b]), l.w[b*l.wide:(b+1)*l.wide]
-	if l.scores == nil {
+	if l.back {
 		dw := l.dw[b*l.wide : (b+1)*l.wide]
 		var mean float64
 		for t := range n {
@@ -75,7 +64,6 @@ func (l *poolWeights[T]) Do(_, b int) {
 type sortPool[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	a          device.SortPool
-	grad       bool
 	pack       *device.Packing
 	start      []int // first row of each item, where rows are concatenated
 	x, w, y    []T
@@ -91,12 +79,7 @@ type sortPool[T vec.Float] struct {
 func (d *dev[T]) sortPoolLoop(a device.SortPool) *sortPool[T] {
 	l := &d.sortPools
 	l.ops, l.a = d.ops, a
-	rows := 0
-	l.start = l.start[:0]
-	for _, n := range a.Lengths.Host {
-		l.start = append(l.start, rows)
-		rows += int(n)
-	}
+	l.start = starts(l.start, a.Lengths.Host, same)
 	if a.Packed {
 		l.pack = a.Lengths.Packing()
 	}
@@ -121,10 +104,8 @@ func (l *sortPool[T]) weights(b int) []T {
 
 func (d *dev[T]) SortPool(a device.SortPool) {
 	l := d.sortPoolLoop(a)
-	l.grad, l.y = false, d.values(a.Y)
-	if strip := l.reserve(d.pool.Threads()); cap(l.rankBuffer) < strip {
-		l.rankBuffer = make([]int32, strip)
-	}
+	l.y = d.values(a.Y)
+	reserve(&l.rankBuffer, l.reserve(d.pool.Threads()))
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
@@ -138,18 +119,14 @@ func (l *sortPool[T]) reserve(workers int) int {
 
 func (d *dev[T]) SortPoolGrad(a device.SortPool) {
 	l, items := d.sortPoolLoop(a), len(a.Lengths.Host)
-	l.grad, l.dy = true, d.values(a.DY)
-	l.dx = d.values(a.DX)
+	l.dy, l.dx = d.values(a.DY), d.values(a.DX)
 	table := d.values(a.DWeights)
 	if l.wantTable = table != nil; l.wantTable {
 		l.reserve(d.pool.Threads())
 		scratch(&l.slopes, d.pool.Threads()*a.K)
 		l.slopes = l.slopes[:cap(l.slopes)]
 	}
-	if n := (items + a.K) * a.K; cap(l.partial) < n {
-		l.partial = make([]float64, n)
-	}
-	l.partial = l.partial[:cap(l.partial)]
+	reserve(&l.partial, (items+a.K)*a.K)
 	d.pool.For(items, l)
 	if table == nil {
 		return
@@ -172,7 +149,7 @@ func (d *dev[T]) SortPoolGrad(a device.SortPool) {
 const sortStrip = 128
 
 func (l *sortPool[T]) Do(worker, b int) {
-	if l.grad {
+	if l.a.Grad {
 		l.backward(worker, b)
 		return
 	}

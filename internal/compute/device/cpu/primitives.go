@@ -12,29 +12,22 @@ type mapLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
 	f            device.Function
 	c            T
+	back         bool
 	x, y, dy, dx []T
 }
 
+func (d *dev[T]) MapGrad(a device.Map) { d.Map(a) }
+
 func (d *dev[T]) Map(a device.Map) {
-	l := d.beginMap(a)
-	d.blocks(len(l.x), l)
-}
-
-func (d *dev[T]) MapGrad(a device.Map) {
-	l := d.beginMap(a)
-	l.dy, l.dx = d.values(a.DY), d.values(a.DX)
-	d.blocks(len(l.x), l)
-}
-
-func (d *dev[T]) beginMap(a device.Map) *mapLoop[T] {
 	l := &d.maps
-	*l = mapLoop[T]{ops: d.ops, f: a.F, c: T(a.C), x: d.values(a.X), y: d.values(a.Y)}
-	return l
+	*l = mapLoop[T]{ops: d.ops, f: a.F, c: T(a.C), back: a.Grad, x: d.values(a.X), y: d.values(a.Y),
+		dy: d.values(a.DY), dx: d.values(a.DX)}
+	d.blocks(len(l.x), l)
 }
 
 func (l *mapLoop[T]) Do(_, i int) {
 	lo, hi := block(len(l.x), i)
-	if l.dx != nil {
+	if l.back {
 		l.grad(l.dx[lo:hi], l.x[lo:hi], l.y[lo:hi], l.dy[lo:hi])
 		return
 	}
@@ -109,43 +102,31 @@ func (l *mapLoop[T]) grad(dx, x, y, dy []T) {
 
 // reduceLoop is a reduction along rows, a group of them an index, or along segments, one an index.
 type reduceLoop[T vec.Float] struct {
-	ops    *vec.Ops[T]
-	max    bool
-	spread bool
-	n, d   int
-	first  []int // of segments: the first row of each, and the total; nil along rows
-	x, y   []T
-	index  []int32
+	ops      *vec.Ops[T]
+	max      bool
+	spread   bool
+	segments bool
+	n, d     int
+	first    []int // of segments: the first row of each, and the total
+	x, y     []T
+	index    []int32
 }
 
 // Reduce computes that kernel and its gradient.
 func (d *dev[T]) Reduce(a device.Reduce) {
 	l := &d.reductions
-	*l = reduceLoop[T]{ops: d.ops, max: a.Max, spread: a.Grad, n: a.N, d: a.D}
+	*l = reduceLoop[T]{ops: d.ops, max: a.Max, spread: a.Grad, segments: a.Segmented(), n: a.N, d: a.D,
+		first: starts(l.first, a.Counts.Host, same), x: d.values(a.X), y: d.values(a.Y), index: d.integers(a.Index)}
 	count := pieces(a.N, group(a.D))
-	if a.Segmented() {
-		l.first, count = d.firstRows(a.Counts.Host), len(a.Counts.Host)
-	}
-	l.x, l.y = d.values(a.X), d.values(a.Y)
-	if a.Max {
-		l.index = d.integers(a.Index)
+	if l.segments {
+		count = len(a.Counts.Host)
 	}
 	d.pool.For(count, l)
 }
 
-// firstRows returns the first row of each segment, and the total, in memory that the next call reuses.
-func (d *dev[T]) firstRows(counts []int32) []int {
-	first := append(d.segmentFirst[:0], 0)
-	for i, c := range counts {
-		first = append(first, first[i]+int(c))
-	}
-	d.segmentFirst = first
-	return first
-}
-
 func (l *reduceLoop[T]) Do(_, i int) {
 	switch {
-	case l.first == nil:
+	case !l.segments:
 		size := group(l.d)
 		for r := i * size; r < min(l.n, (i+1)*size); r++ {
 			l.row(r, l.x[r*l.d:][:l.d])
@@ -168,15 +149,7 @@ func (l *reduceLoop[T]) row(r int, x []T) {
 		best := greatest(x)
 		l.y[r], l.index[r] = x[best], int32(best)
 	default:
-		var s0, s1, s2, s3 T
-		for len(x) >= 4 {
-			s0, s1, s2, s3 = s0+x[0], s1+x[1], s2+x[2], s3+x[3]
-			x = x[4:]
-		}
-		for _, v := range x {
-			s0 += v
-		}
-		l.y[r] = (s0 + s1) + (s2 + s3)
+		l.y[r] = total(x)
 	}
 }
 

@@ -40,15 +40,19 @@ type product[T vec.Float] struct {
 	even           bool // values of a row or column are of one size
 }
 
-// gemmState is the reused argument of a product.
-type gemmState[T vec.Float] struct{ p product[T] }
+// multiply computes one product.
+func (d *dev[T]) multiply(p product[T]) {
+	d.product = p
+	d.products.gemm(&d.product, 1, 0, 0, 0)
+	d.product = product[T]{}
+}
 
 func (d *dev[T]) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
 	}
 	count := max(1, a.Batch)
-	p := &d.gemm.p
+	p := &d.product
 	*p = product[T]{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K,
 		alpha: T(a.Alpha), beta: T(a.Beta), exact: a.Exact, even: a.Even,
 		a: d.values(a.A), lda: a.LDA, b: d.values(a.B), ldb: a.LDB, c: d.values(a.C), ldc: a.LDC,

@@ -10,11 +10,9 @@ type products64 struct {
 	packed product[float64] // only b, ldb and transB
 }
 
-func newProducts64(pool *par.Pool) products[float64] { return &products64{pool: pool} }
-
 func (e *products64) external() bool { return false }
 
-func (e *products64) on(pool *par.Pool) products[float64] { return newProducts64(pool) }
+func (e *products64) on(pool *par.Pool) products[float64] { return &products64{pool: pool} }
 
 func (e *products64) name() string { return "go" }
 

@@ -19,7 +19,6 @@ type reasoning[T vec.Float] struct {
 	spaces     []workspace[T]
 	a          device.GraphReason
 	layout     pairLayout
-	back       bool
 	block      int // nodes of a block
 	capacity   int // rows of a block at most
 	x, v, bias []T
@@ -35,9 +34,9 @@ type reasoning[T vec.Float] struct {
 // Nodes of a block: with First, only one in some fifteen has a row in the products.
 const reasonBlock, firstBlock = 256, 2048
 
-func (d *dev[T]) beginReason(a device.GraphReason, back bool) *reasoning[T] {
+func (d *dev[T]) beginReason(a device.GraphReason) *reasoning[T] {
 	l := &d.reasoning
-	l.ops, l.a, l.back, l.single, l.spaces = d.ops, a, back, d.singles(), d.workspaces()
+	l.ops, l.a, l.single, l.spaces = d.ops, a, d.singles(), d.workspaces()
 	l.layout.set(a.Lengths.Host)
 	l.block = reasonBlock
 	if a.First {
@@ -53,29 +52,23 @@ func (d *dev[T]) beginReason(a device.GraphReason, back bool) *reasoning[T] {
 		}
 		w.pairs = slices.Grow(w.pairs[:0], l.capacity)
 	}
-	l.x = d.values(a.X)
-	l.y = nil
-	if a.Y.Present() && !a.First {
+	l.x, l.v, l.bias, l.out = d.values(a.X), d.values(a.V), d.values(a.Bias), d.values(a.Out)
+	l.wanted = d.values(a.Wanted)
+	if l.y = nil; !a.First {
 		l.y = d.values(a.Y)
 	}
-	l.out = d.values(a.Out)
-	l.v = d.values(a.V)
 	return l
 }
 
 func (d *dev[T]) GraphReason(a device.GraphReason) {
-	l := d.beginReason(a, false)
-	l.bias, l.wanted = d.values(a.Bias), nil
-	if a.Wanted.Present() {
-		l.wanted = d.values(a.Wanted)
-	}
+	l := d.beginReason(a)
 	d.packW(&l.m, false, a.S, a.S, d.values(a.M), a.S)
 	d.packW(&l.w, true, a.S, a.S, d.values(a.W), a.S)
 	d.pool.For(laneCount(a.B), l)
 }
 
 func (d *dev[T]) GraphReasonGrad(a device.GraphReason) {
-	l := d.beginReason(a, true)
+	l := d.beginReason(a)
 	square := a.S * a.S
 	d.packW(&l.m, true, a.S, a.S, d.values(a.M), a.S)
 	d.packW(&l.forwardM, false, a.S, a.S, d.values(a.M), a.S)
@@ -101,11 +94,11 @@ func (l *reasoning[T]) Do(worker, i int) {
 	k.w.pairs = k.w.pairs[:0]
 	for p := lo * len(l.layout.lengths); p < hi*len(l.layout.lengths); p++ {
 		_, n := l.layout.pair(p)
-		if l.back && l.ops.Zero(l.result(l.dOut, p)) {
+		if l.a.Grad && l.ops.Zero(l.result(l.dOut, p)) {
 			l.ops.Fill(l.nodes(l.dX, p), 0)
 			continue
 		}
-		skip := !l.back && l.wanted != nil && l.wanted[p] == 0
+		skip := !l.a.Grad && l.wanted != nil && l.wanted[p] == 0
 		if k.rows > 0 && (skip || k.rows+n > l.block) { // the pairs of a block lie side by side
 			k.run()
 		}
@@ -149,11 +142,11 @@ type reasonPiece[T vec.Float] struct {
 // run works through the block and empties it.
 func (k *reasonPiece[T]) run() {
 	switch {
-	case k.l.a.First && k.l.back:
+	case k.l.a.First && k.l.a.Grad:
 		k.firstGrad()
 	case k.l.a.First:
 		k.first()
-	case k.l.back:
+	case k.l.a.Grad:
 		k.allGrad()
 	default:
 		k.all()

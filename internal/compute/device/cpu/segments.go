@@ -31,11 +31,7 @@ const (
 
 func (d *dev[T]) beginSegments(kind segmentKind, counts []int32, width int) *segmentLoop[T] {
 	l := &d.segments
-	l.ops, l.kind, l.d = d.ops, kind, width
-	l.first = append(l.first[:0], 0)
-	for i, c := range counts {
-		l.first = append(l.first, l.first[i]+int(c))
-	}
+	l.ops, l.kind, l.d, l.first = d.ops, kind, width, starts(l.first, counts, same)
 	return l
 }
 
@@ -60,24 +56,15 @@ func (d *dev[T]) UnpackWords(a device.UnpackWords) {
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
-func (d *dev[T]) beginPool(kind segmentKind, a device.GatedPool) *segmentLoop[T] {
+func (d *dev[T]) GatedPool(a device.GatedPool) { d.gatedPool(segmentPool, a, a.Out) }
+
+func (d *dev[T]) GatedPoolGrad(a device.GatedPool) { d.gatedPool(segmentPoolGrad, a, a.DW) }
+
+func (d *dev[T]) gatedPool(kind segmentKind, a device.GatedPool, dst device.View) {
 	l := d.beginSegments(kind, a.Counts.Host, a.D)
-	l.l, l.x, l.g = d.values(a.L), d.values(a.X), d.values(a.G)
+	l.l, l.x, l.g, l.dst = d.values(a.L), d.values(a.X), d.values(a.G), d.values(dst)
 	l.w, l.weight = d.values(a.W), d.values(a.Weights)
-	return l
-}
-
-func (d *dev[T]) GatedPool(a device.GatedPool) {
-	l := d.beginPool(segmentPool, a)
-	l.dst = d.values(a.Out)
-	scratch(&l.dw, len(l.g))
-	d.pool.For(len(a.Counts.Host), l)
-}
-
-func (d *dev[T]) GatedPoolGrad(a device.GatedPool) {
-	l := d.beginPool(segmentPoolGrad, a)
-	l.dOut, l.dl, l.dx = d.values(a.DOut), d.values(a.DL), d.values(a.DX)
-	l.dg, l.dst = d.values(a.DG), d.values(a.DW)
+	l.dOut, l.dl, l.dx, l.dg = d.values(a.DOut), d.values(a.DL), d.values(a.DX), d.values(a.DG)
 	scratch(&l.dw, len(l.g))
 	d.pool.For(len(a.Counts.Host), l)
 }

@@ -15,66 +15,53 @@ import (
 //
 // The matrices of a head stay in the first cache; P is computed again for the gradient.
 type selfAttentionLoop[T vec.Float] struct {
-	ops          *vec.Ops[T]
-	a            device.SelfAttention
-	drop         drops[T]
-	back         bool
-	size, most   int     // columns of a head; longest caption
-	ld           int     // distance between rows of queries, keys, values
-	rows         int     // of all captions
-	factor       T       // 1/√d
-	start        []int   // first row of each caption
-	tokens       []int32 // [B, L] or nil
-	q, k, v, c   []T
-	dc           []T
-	dq, dk, dv   []T
-	local        []T // [workers, 3n²]
-	words        []uint32
-	perWorker    int
-	perWorkerDrw int
-}
-
-func (d *dev[T]) attend(a device.SelfAttention) *selfAttentionLoop[T] {
-	l := &d.selfAttend
-	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads,
-		start: l.start[:0], local: l.local, words: l.words}
-	l.factor = T(1 / math.Sqrt(float64(l.size)))
-	rows := 0
-	for _, n := range a.Lengths.Host {
-		l.start = append(l.start, rows)
-		rows += int(n)
-		l.most = max(l.most, int(n))
-	}
-	l.tokens, l.ld, l.rows = d.integers(a.Words.View), a.LD, rows
-	l.q, l.k, l.v = d.values(a.Query), d.values(a.Key), d.values(a.Value)
-	l.perWorker = 3 * l.most * l.most
-	scratch(&l.local, d.pool.Threads()*l.perWorker)
-	if l.drop.active() {
-		l.perWorkerDrw = l.most * l.most
-		reserve(&l.words, d.pool.Threads()*l.perWorkerDrw)
-	}
-	return l
+	ops        *vec.Ops[T]
+	a          device.SelfAttention
+	drop       drops[T]
+	size, most int     // columns of a head; longest caption
+	ld         int     // distance between rows of queries, keys, values
+	factor     T       // 1/√d
+	start      []int   // first row of each caption, and the number of rows
+	tokens     []int32 // [B, L] or nil
+	q, k, v, c []T
+	dc         []T
+	dq, dk, dv []T
+	local      []T      // [workers, 3·most²]
+	words      []uint32 // [workers, most²]
 }
 
 func (d *dev[T]) SelfAttention(a device.SelfAttention) {
-	l := d.attend(a)
-	l.c = d.values(a.Context)
-	d.pool.For(len(l.start), l)
+	l := &d.selfAttend
+	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads, ld: a.LD,
+		start: starts(l.start, a.Lengths.Host, same), local: l.local, words: l.words, tokens: d.integers(a.Words.View),
+		q: d.values(a.Query), k: d.values(a.Key), v: d.values(a.Value)}
+	if a.Grad {
+		l.dc, l.dq, l.dk, l.dv = d.values(a.DContext), d.values(a.DQuery), d.values(a.DKey), d.values(a.DValue)
+	} else {
+		l.c = d.values(a.Context)
+	}
+	l.factor = T(1 / math.Sqrt(float64(l.size)))
+	for _, n := range a.Lengths.Host {
+		l.most = max(l.most, int(n))
+	}
+	scratch(&l.local, d.pool.Threads()*3*l.most*l.most)
+	if l.drop.active() {
+		reserve(&l.words, d.pool.Threads()*l.most*l.most)
+	}
+	d.pool.For(len(a.Lengths.Host), l)
 }
 
 func (d *dev[T]) SelfAttentionGrad(a device.SelfAttention) {
-	l := d.attend(a)
-	l.back, l.dc = true, d.values(a.DContext)
-	l.dq, l.dk, l.dv = d.values(a.DQuery), d.values(a.DKey), d.values(a.DValue)
-	d.pool.For(len(l.start), l)
-	sums := d.values(a.DBias)
+	d.SelfAttention(a)
+	l := &d.selfAttend
+	rows, sums := l.start[len(l.start)-1], d.values(a.DBias)
 	switch q, k, v := a.DQuery, a.DKey, a.DValue; {
 	case sums == nil:
-	case l.ld == 3*a.D && q.Buf == k.Buf && k.Buf == v.Buf && q.Off+a.D == k.Off && k.Off+a.D == v.Off && l.rows > 0:
-		d.columnSum(sums, d.values(device.View{Buf: q.Buf, Off: q.Off, N: l.rows * l.ld}), l.rows, l.ld)
+	case l.ld == 3*a.D && q.Buf == k.Buf && k.Buf == v.Buf && q.Off+a.D == k.Off && k.Off+a.D == v.Off && rows > 0:
+		d.columnSum(sums, d.values(device.View{Buf: q.Buf, Off: q.Off, N: rows * l.ld}), rows, l.ld)
 	default:
 		for i, x := range [][]T{l.dq, l.dk, l.dv} {
-			d.columnSum(sums[i*a.D:(i+1)*a.D], x, l.rows, l.ld)
+			d.columnSum(sums[i*a.D:(i+1)*a.D], x, rows, l.ld)
 		}
 	}
 }
@@ -99,10 +86,10 @@ func (l *selfAttentionLoop[T]) Do(worker, b int) {
 	for h := range l.a.Heads {
 		x.at, x.in = l.start[b]*l.a.D+h*l.size, l.start[b]*l.ld+h*l.size
 		if l.drop.active() {
-			x.words = l.words[worker*l.perWorkerDrw:][:n*n]
+			x.words = l.words[worker*l.most*l.most:][:n*n]
 			l.drop.draw(x.words, l.start[b], h*n*n)
 		}
-		l.head(x, l.local[worker*l.perWorker:][:l.perWorker])
+		l.head(x, l.local[worker*3*l.most*l.most:])
 	}
 }
 
@@ -127,7 +114,7 @@ func (l *selfAttentionLoop[T]) head(x head[T], local []T) {
 	n := x.n
 	p, dp, masked := local[:n*n], local[n*n:2*n*n], local[2*n*n:3*n*n]
 	l.weights(x, p)
-	if l.back {
+	if l.a.Grad {
 		l.backward(x, p, dp, masked)
 		return
 	}

@@ -15,7 +15,6 @@ type similarities[T vec.Float] struct {
 	spaces         []workspace[T]
 	a              device.Similarities
 	layout         pairLayout
-	back           bool
 	rows, nodes    int   // rows of an image: words or captions; nodes of an image
 	node           []int // node of each row
 	images, values []T   // V, and c
@@ -31,23 +30,18 @@ type similarities[T vec.Float] struct {
 	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes + 1, S, E + pairPad] with their sum, [lanes, S]
 }
 
-func (d *dev[T]) beginSimilarities(a device.Similarities, back bool) *similarities[T] {
+func (d *dev[T]) beginSimilarities(a device.Similarities) *similarities[T] {
 	l := &d.similarities
-	l.ops, l.a, l.back, l.single, l.spaces = d.ops, a, back, d.singles(), d.workspaces()
+	l.ops, l.a, l.single, l.spaces = d.ops, a, d.singles(), d.workspaces()
 	l.layout.set(a.Lengths.Host)
 	l.rows, l.node = l.layout.words(), l.layout.node
 	if a.Global {
 		l.rows, l.node = len(l.layout.lengths), l.layout.captions
-		l.weights = nil
-	} else {
-		l.weights = d.values(a.Weights)
-		l.contextNorms = d.values(a.Contexts)
 	}
 	l.nodes = l.layout.nodes()
-	l.images, l.values = d.values(a.Images), d.values(a.Rows)
-	l.out, l.norms = d.values(a.Nodes), d.values(a.Norms)
-	l.bias, l.filter.w = nil, nil
-	if a.Filter.Present() {
+	l.images, l.values, l.weights, l.bias = d.values(a.Images), d.values(a.Rows), d.values(a.Weights), d.values(a.Bias)
+	l.out, l.norms, l.contextNorms = d.values(a.Nodes), d.values(a.Norms), d.values(a.Contexts)
+	if l.filter.w = nil; a.Filter.Present() {
 		l.filter.set(d, &a.Filter)
 	}
 	for i := range l.spaces { // any worker may get any lane
@@ -58,7 +52,7 @@ func (d *dev[T]) beginSimilarities(a device.Similarities, back bool) *similariti
 		if !a.Global {
 			packs(l.single[i], &w.images, n, a.R, a.E)
 		}
-		if !back {
+		if !a.Grad {
 			continue
 		}
 		scratch(&w.c, pairBlock*(a.E+pairPad))
@@ -70,11 +64,8 @@ func (d *dev[T]) beginSimilarities(a device.Similarities, back bool) *similariti
 }
 
 func (d *dev[T]) Similarities(a device.Similarities) {
-	l := d.beginSimilarities(a, false)
-	l.bias, l.wanted = d.values(a.Bias), nil
-	if a.Wanted.Present() {
-		l.wanted = d.values(a.Wanted)
-	}
+	l := d.beginSimilarities(a)
+	l.wanted = d.values(a.Wanted)
 	d.packW(&l.forward, true, a.E, a.S, d.values(a.W), a.E)
 	d.pool.For(laneCount(a.B), l)
 }
@@ -88,7 +79,7 @@ func (l *similarities[T]) Do(worker, i int) {
 			l.single[worker].pack(&w.images[b-lo], false, r, e, l.images[b*r*e:(b+1)*r*e], e)
 		}
 	}
-	if l.back {
+	if l.a.Grad {
 		l.beginLane(worker, i, lo, hi)
 		for at := 0; at < l.rows; at += gradBlock {
 			n := min(gradBlock, l.rows-at)
@@ -172,7 +163,7 @@ func (l *similarities[T]) context(w *workspace[T], b, at, j int) (u []T, s T) {
 	}
 	u = w.a[j*(e+pairPad):][:e]
 	norm := &l.contextNorms[b*l.rows+at+j]
-	if !l.back {
+	if !l.a.Grad {
 		*norm = T(sqrt(l.ops.Squares(u)))
 	}
 	return u, T(1 / (float64(*norm) + pairEps))

@@ -9,18 +9,13 @@ import "vsetrain/internal/compute/device"
 // with d = u - c and z = d∘d. z and d(Σ α v) become operands row by row, as in the forward pass.
 
 func (d *dev[T]) SimilaritiesGrad(a device.Similarities) {
-	l := d.beginSimilarities(a, true)
+	l := d.beginSimilarities(a)
 	d.packW(&l.backward, false, a.S, a.E, d.values(a.W), a.E)
-	l.dImages = d.values(a.DImages)
-	if !a.Global {
-		l.dWeights = d.values(a.DWeights)
-	}
+	l.dImages, l.dWeights, l.dOut = d.values(a.DImages), d.values(a.DWeights), d.values(a.DNodes)
 	dRows, dW, dB := d.values(a.DRows), d.values(a.DW), d.values(a.DBias)
 	n := laneCount(a.B)
 	if a.Filter.Present() {
 		l.filter.setGrad(d, &a.Filter, n)
-	} else {
-		l.dOut = d.values(a.DNodes)
 	}
 	scratch(&l.dRows, n*len(dRows))
 	size := a.S * (a.E + pairPad)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/vec"
 )
 
@@ -46,51 +47,40 @@ func (l *moveLoop[D, S]) Do(_, i int) {
 	}
 }
 
-func (l *moveLoop[D, S]) start(d interface{ blocks(int, body) }, dst []D, src []S) {
+func (l *moveLoop[D, S]) start(d interface{ blocks(int, par.Body) }, dst []D, src []S) {
 	l.dst, l.src = dst, src
 	d.blocks(len(dst), l)
+	*l = moveLoop[D, S]{} // keep no caller's memory alive
 }
 
-// UploadFloats implements device.Device.
 func (d *dev[T]) UploadFloats(dst device.View, src []float32) {
 	d.checker.Begin("UploadFloats").Host("dst", &dst, device.Float, len(src))
 	d.memory.f32.start(d, d.values(dst), src)
-	d.memory.f32.src = nil
 }
 
-// UploadDoubles implements device.Device.
 func (d *dev[T]) UploadDoubles(dst device.View, src []float64) {
 	d.checker.Begin("UploadDoubles").Host("dst", &dst, device.Float, len(src))
 	d.memory.f64.start(d, d.values(dst), src)
-	d.memory.f64.src = nil
 }
 
-// UploadInts implements device.Device.
 func (d *dev[T]) UploadInts(dst device.View, src []int32) {
 	d.checker.Begin("UploadInts").Host("dst", &dst, device.Int32, len(src))
 	d.memory.ints.start(d, d.integers(dst), src)
-	d.memory.ints.src = nil
 }
 
-// DownloadFloats implements device.Device.
 func (d *dev[T]) DownloadFloats(dst []float32, src device.View) {
 	d.checker.Begin("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	d.memory.to32.start(d, dst, d.values(src))
-	d.memory.to32.dst = nil
 }
 
-// DownloadDoubles implements device.Device.
 func (d *dev[T]) DownloadDoubles(dst []float64, src device.View) {
 	d.checker.Begin("DownloadDoubles").Host("src", &src, device.Float, len(dst))
 	d.memory.to64.start(d, dst, d.values(src))
-	d.memory.to64.dst = nil
 }
 
-// DownloadInts implements device.Device.
 func (d *dev[T]) DownloadInts(dst []int32, src device.View) {
 	d.checker.Begin("DownloadInts").Host("src", &src, device.Int32, len(dst))
 	d.memory.ints.start(d, dst, d.integers(src))
-	d.memory.ints.dst = nil
 }
 
 func (d *dev[T]) Fill(a device.Fill) {

@@ -27,9 +27,7 @@ func (d *dev[T]) UniversalWeighting(a device.UniversalWeighting) {
 	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)
 	l.a = a
 	scratch(&l.best, a.N)
-	if cap(l.at) < a.N {
-		l.at = make([]int32, a.N)
-	}
+	reserve(&l.at, a.N)
 	l.rows.universalState, l.columns.universalState = l, l
 	d.pool.For(pieces(a.N, l.perRow), &l.rows)
 	d.pool.For(pieces(a.N, l.wide), &l.columns)

@@ -2,7 +2,6 @@ package cpu
 
 import "vsetrain/internal/compute/device"
 
-// Inspect implements device.Inspector.
 func (d *dev[T]) Inspect(buf device.Buffer) (t device.DType, n int, fault string) {
 	b, ok := buf.(*buffer[T])
 	switch {

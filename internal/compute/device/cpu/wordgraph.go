@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/vec"
@@ -9,41 +10,27 @@ import (
 
 // wordGraphLoop is softmax_l λ w_j·w_l over the neighbours of each word of a caption.
 type wordGraphLoop[T vec.Float] struct {
-	nodeRows
 	ops                     *vec.Ops[T]
 	a                       device.WordGraph
-	at                      []int
+	first, at               []int // of each caption its first word and weight, and their number
 	words, weights, dw, out []T
 	logits                  [][]T // of each worker
 }
 
-func (d *dev[T]) beginWordGraph(a device.WordGraph) *wordGraphLoop[T] {
+func (d *dev[T]) WordGraphGrad(a device.WordGraph) { d.WordGraph(a) }
+
+func (d *dev[T]) WordGraph(a device.WordGraph) {
 	l := &d.wordGraph
-	l.set(a.Lengths.Host)
-	l.ops, l.a, l.at = d.ops, a, append(l.at[:0], 0)
-	longest := 0
-	for c, n := range a.Lengths.Host {
-		l.at = append(l.at, l.at[c]+int(n)*int(n))
-		longest = max(longest, int(n))
-	}
+	l.ops, l.a, l.first = d.ops, a, starts(l.first, a.Lengths.Host, same)
+	l.at = starts(l.at, a.Lengths.Host, func(n int) int { return n * n })
 	for len(l.logits) < d.pool.Threads() {
 		l.logits = append(l.logits, nil)
 	}
+	longest := int(slices.Max(a.Lengths.Host))
 	for w := range l.logits {
 		l.logits[w] = scratch(&l.logits[w], longest*longest)
 	}
 	l.words, l.weights = d.values(a.Words), d.values(a.Weights)
-	return l
-}
-
-func (d *dev[T]) WordGraph(a device.WordGraph) {
-	l := d.beginWordGraph(a)
-	l.out = nil
-	d.pool.For(len(a.Lengths.Host), l)
-}
-
-func (d *dev[T]) WordGraphGrad(a device.WordGraph) {
-	l := d.beginWordGraph(a)
 	l.dw, l.out = d.values(a.DWeights), d.values(a.DWords)
 	d.pool.For(len(a.Lengths.Host), l)
 }
@@ -52,7 +39,7 @@ func (l *wordGraphLoop[T]) Do(worker, c int) {
 	lo, n, e := l.first[c], l.first[c+1]-l.first[c], l.a.E
 	w := l.weights[l.at[c]:l.at[c+1]]
 	row := func(x []T, j int) []T { return x[(lo+j)*e:][:e] }
-	if l.out == nil {
+	if !l.a.Grad {
 		for j := range n {
 			for m := range j + 1 {
 				s := T(l.a.Lambda * l.ops.Dot(row(l.words, j), row(l.words, m)))

@@ -64,7 +64,7 @@ type scatterLoop[T vec.Float] struct {
 const scatterPieces = 16
 
 func (d *dev[T]) GatherWordsGrad(a device.GatherWords) {
-	scatterRows(d, d.values(a.Table), d.values(a.Out), d.wordRows("ScatterWords", &a), a.V, a.D)
+	scatterRows(d, d.values(a.Table), d.values(a.Out), d.wordRows("GatherWordsGrad", &a), a.V, a.D)
 }
 
 // scatterRows sets a table [v, width] to the sums of the rows of out that have the numbers of its rows; nil is none.

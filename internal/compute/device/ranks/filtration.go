@@ -25,13 +25,13 @@ func (f filtered[T]) each(a *device.Filtrate, do func(caption, node int)) {
 }
 
 // begin returns scratch memory for the numbers of images and two numbers of each caption that ranks exchange.
-func (f filtered[T]) begin(a *device.Filtrate) (whole device.View, images *T, first, second []T) {
+func (f filtered[T]) begin(a *device.Filtrate) (whole device.View, first, second []T) {
 	c := len(a.Lengths.Host)
 	whole = f.scratch(statistics, 1+2*c)
 	x := floats[T](whole)
 	clear(x)
 	x[0] = T(a.B)
-	return whole, &x[0], x[1 : 1+c], x[1+c:]
+	return whole, x[1 : 1+c], x[1+c:]
 }
 
 // standard is the kernel in evaluation on normalised logits.
@@ -66,7 +66,7 @@ func cut(a *device.Filtrate) {
 
 func (f filtered[T]) forward(a device.Filtrate) {
 	cut(&a)
-	whole, _, means, squares := f.begin(&a)
+	whole, means, squares := f.begin(&a)
 	x := floats[T](a.Logits)
 	sums, all := make([]float64, len(means)), make([]float64, len(means))
 	f.each(&a, func(c, i int) { sums[c] += float64(x[i]) })
@@ -105,7 +105,7 @@ func (f filtered[T]) grad(a device.Filtrate) {
 	local := f.standard(a)
 	device.DoGrad(f.Device.Device, local)
 	z, dz, inv := floats[T](local.Logits), floats[T](a.DLogits), floats[T](a.InvStd)
-	whole, _, sums, along := f.begin(&a)
+	whole, sums, along := f.begin(&a)
 	f.each(&a, func(c, i int) { sums[c], along[c] = sums[c]+dz[i], along[c]+dz[i]*z[i] })
 	parts := exchange[T](f.Device, whole)
 	for c, length := range a.Lengths.Host {

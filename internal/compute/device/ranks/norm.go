@@ -36,7 +36,7 @@ const (
 	counts
 )
 
-// begin sets the counts of this rank, and returns them with two rows of C values behind.
+// begin sets the counts of this rank, and returns them followed by two rows of C values.
 func (b normal[T]) begin(a *device.BatchNorm) (whole, first, second device.View) {
 	whole = b.scratch(statistics, counts+2*a.C)
 	x := floats[T](whole)
@@ -49,7 +49,7 @@ func (b normal[T]) begin(a *device.BatchNorm) (whole, first, second device.View)
 	return whole, whole.Slice(counts, counts+a.C), whole.Slice(counts+a.C, counts+2*a.C)
 }
 
-// padding is the number of padding rows of a rank, where the largest item of all ranks has that many.
+// padding returns the number of padding rows of a rank if the largest item of all ranks has most rows.
 func padding[T float](x []T, most T) float64 {
 	if x[itemsOf] == 0 {
 		return 0
@@ -68,7 +68,7 @@ func totals[T float](all [][]T) (n, pads float64, most T) {
 	return n + pads, pads, most
 }
 
-// evaluation is the kernel with given statistics and without padding rows, which evaluation does not look at.
+// evaluation returns the kernel with given statistics, and without padding rows, which do not matter then.
 func evaluation(a device.BatchNorm) device.BatchNorm {
 	a.Train, a.Pads, a.Pad, a.DPad = false, 0, device.View{}, device.View{}
 	return a

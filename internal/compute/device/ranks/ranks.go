@@ -1,9 +1,9 @@
-// Package ranks makes of a device that computes in memory of the host one of the devices of a job of several ranks: it
-// computes the collectives (device.AllReduce, …) and takes the statistics of batch norms over the batches of all ranks.
+// Package ranks makes a device that computes in host memory one device of a job with several ranks. It computes the
+// collectives (device.AllReduce, …), and the statistics of batch norms over the batches of all ranks.
 //
-// Nothing but memory of the device goes to another rank: slices of it are kept alive by its buffers. Large values go in
-// pieces, whose sizes depend on the sizes of the values and on the number of ranks alone, since sums of floats depend
-// on where they are cut.
+// Only memory of the device is sent to other ranks; its buffers keep the slices alive. Large values are sent in pieces.
+// The sizes of the pieces depend only on the sizes of the values and the number of ranks, because sums of floats depend
+// on them.
 package ranks
 
 import (
@@ -17,23 +17,23 @@ import (
 	"vsetrain/internal/compute/gemm"
 )
 
-// World is the ranks of a job that send memory of the host. x, dst and src are slices of float32 or of float64, as long
-// on all ranks. All calls come from the goroutine that uses the device.
+// World connects the ranks of a job that exchange host memory. x, dst and src are slices of float32 or float64, with
+// the same length on all ranks. All calls come from the goroutine that uses the device.
 type World interface {
 	device.Job
-	// AllReduce sets x to the sum of x of all ranks.
+	// AllReduce sets x to the sum of x over all ranks.
 	AllReduce(x any) error
-	// AllGather sets piece r of dst, as long as src, to src of rank r.
+	// AllGather sets piece r of dst, which has the length of src, to src of rank r.
 	AllGather(dst, src any) error
-	// ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
+	// ReduceScatter sets dst to piece r of the sum of src over all ranks, where r is this rank.
 	ReduceScatter(dst, src any) error
-	// AllToAll sets piece r of dst to what rank r has in its src as the piece of this rank. It moves bits as they are.
+	// AllToAll sets piece r of dst to this rank's piece of src on rank r. It copies bits.
 	AllToAll(dst, src []float32) error
 	// Broadcast sets x to the value of rank root.
 	Broadcast(x any, root int) error
 }
 
-// IsRank0 reports whether this process is rank 0, as it is where there is no job and it is nil.
+// IsRank0 reports whether this process is rank 0. Without a job, which is nil, it is.
 func IsRank0(j device.Job) bool {
 	if j == nil {
 		return true
@@ -59,8 +59,8 @@ func Broadcast(j device.Job, x []float32) error {
 	return err
 }
 
-// Join makes a device the device of a rank of a job: one that sends values by itself (device.Joiner), or one that
-// computes in memory of the host. A job of nil is one rank.
+// Join makes a device the device of a rank of a job. The device must send values itself (device.Joiner), or compute in
+// host memory. Without a job, which is nil, there is one rank.
 func Join(d device.Device, j device.Job) (device.Device, error) {
 	if j == nil {
 		return d, nil
@@ -96,7 +96,7 @@ type buffer interface {
 	Values() any
 }
 
-// piece is how many bytes of all ranks a gather or scatter takes at a time: larger ones are slower, for want of cache.
+// piece is how many bytes of all ranks a gather or scatter sends at a time; larger pieces do not fit in the cache.
 const piece = 1 << 20
 
 // The scratch memory.
@@ -110,7 +110,7 @@ const (
 	rooms
 )
 
-// New returns the device of a rank of the world. The device must compute in memory of the host.
+// New returns the device of a rank of the world. The given device must compute in host memory.
 func New(d device.Device, w World) (*Device, error) {
 	own := &Device{Device: d, world: w}
 	own.rank, own.ranks = w.Rank()
@@ -128,19 +128,16 @@ func New(d device.Device, w World) (*Device, error) {
 	return own, nil
 }
 
-// Unwrap implements device.Wrapper.
 func (d *Device) Unwrap() device.Device { return d.Device }
 
-// Rank implements device.Ranked.
 func (d *Device) Rank() (rank, ranks int) { return d.rank, d.ranks }
 
-// Wait implements device.Ranked.
 func (d *Device) Wait() { d.try(d.world.Wait) }
 
-// Sync implements device.Device; it also returns the first failure of a collective.
+// Sync also returns the first failure of a collective.
 func (d *Device) Sync() error { return errors.Join(d.failed, d.Device.Sync()) }
 
-// try calls the world, unless that failed before: the ranks would wait for each other in different calls.
+// try calls the world unless an earlier call failed: ranks would then wait for each other in different calls.
 func (d *Device) try(call func() error) {
 	if d.failed != nil {
 		return
@@ -150,7 +147,6 @@ func (d *Device) try(call func() error) {
 	}
 }
 
-// Do implements device.Device.
 func (d *Device) Do(k device.Kernel) (has bool) {
 	has = true
 	defer d.lacking()
