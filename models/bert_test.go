@@ -60,7 +60,7 @@ func TestLoadBertSafetensors(t *testing.T) {
 		tensors = append(tensors, safetensors.Tensor{Name: "cls.predictions.bias", DType: "F32", Shape: []int{1},
 			Data: make([]byte, 4)})
 		f := try.Get(os.Create(filepath.Join(dir, "model.safetensors")))(t)
-		try.Do(t, safetensors.Write(f, tensors, nil))
+		try.Do(t, safetensors.Write(f, tensors, nil, nil))
 		try.Do(t, f.Close())
 		try.Do(t, LoadBert(m, dir))
 		maps.Copy(before, want)

@@ -124,7 +124,7 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 	}
 	t.Run("of another program", func(t *testing.T) {
 		var b bytes.Buffer
-		try.Do(t, safetensors.Write(&b, []safetensors.Tensor{extra}, nil))
+		try.Do(t, safetensors.Write(&b, []safetensors.Tensor{extra}, nil, nil))
 		path := filepath.Join(t.TempDir(), "x.safetensors")
 		try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
 		try.Refuses(OpenCheckpoint(path))(t, "was not written by vsetrain")
@@ -152,7 +152,7 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 		return err
 	}
 	if info.Format == firstFormat {
-		err = safetensors.WriteStream(&b, tensors, metadata, data)
+		err = safetensors.Write(&b, tensors, metadata, data)
 	} else {
 		err = safetensors.WriteSealed(&b, tensors, metadata, data)
 	}

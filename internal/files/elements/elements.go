@@ -1,5 +1,5 @@
-// Package elements knows the types of the elements of arrays in files, under the names of safetensors, and converts
-// little-endian elements to numbers of Go.
+// Package elements describes the element types of arrays in files, by their names in safetensors, and converts
+// little-endian elements to Go numbers.
 package elements
 
 import (
@@ -10,14 +10,14 @@ import (
 	"vsetrain/internal/files/half"
 )
 
-// Sizes holds the bytes of an element of each type.
+// Sizes holds the size in bytes of an element of each type.
 var Sizes = map[string]int{
 	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E5M2": 1, "F8_E4M3": 1,
 	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
 }
 
-// Count returns the product of shape, or an error where a dimension is negative or that many elements of size bytes
-// each do not fit in an int.
+// Count returns the product of shape. It is an error if a dimension is negative, or if the bytes of that many elements
+// of size bytes each overflow an int.
 func Count(shape []int, size int) (int, error) {
 	n, zero := 1, false
 	for _, d := range shape {
@@ -38,11 +38,29 @@ func Count(shape []int, size int) (int, error) {
 	return n, nil
 }
 
-// Number is what elements are converted to.
+// Len returns the number of elements of a shape that Count accepts.
+func Len(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Bytes returns numbers, a slice of a type of fixed size, as little-endian elements.
+func Bytes(numbers any) []byte {
+	b, err := binary.Append(nil, binary.LittleEndian, numbers)
+	if err != nil {
+		panic(err) // another type
+	}
+	return b
+}
+
+// Number is a type that elements are converted to.
 type Number interface{ int64 | float32 | float64 }
 
-// Convert converts the elements of b, as many as dst has, as Go does: floats to the nearest float32, integers beyond
-// 2^53 to the nearest float64, floats towards zero to integers. It returns false for types that it does not know.
+// Convert converts len(dst) elements of b as Go does: floats to the nearest float32, integers beyond 2^53 to the nearest
+// float64, floats towards zero to integers. It returns false for unknown types.
 func Convert[T Number](dst []T, dtype string, b []byte) bool {
 	le := binary.LittleEndian
 	var at func(i int) T

@@ -7,34 +7,26 @@ import (
 	"vsetrain/internal/files/elements"
 )
 
-// Float32s writes the elements into dst, which must have as many, converted to float32 (float64 and integers round to
-// nearest).
+// Float32s converts the elements to float32, rounded to nearest, into dst, which must have Len elements.
 func (t *Tensor) Float32s(dst []float32) error {
-	b := t.Data
-	if len(dst) != t.Len() || len(b) != elements.Sizes[t.DType]*len(dst) {
-		return fmt.Errorf("shape %v with %d bytes of %s does not fit a destination of %d elements", t.Shape, len(b),
-			t.DType, len(dst))
+	if len(dst) != t.Len() || len(t.Data) != elements.Sizes[t.DType]*len(dst) {
+		return fmt.Errorf("shape %v with %d bytes of %s does not fit a destination of %d elements", t.Shape,
+			len(t.Data), t.DType, len(dst))
 	}
-	if !elements.Convert(dst, t.DType, b) {
+	if !elements.Convert(dst, t.DType, t.Data) {
 		return fmt.Errorf("elements of type %s are not converted", t.DType)
 	}
 	return nil
 }
 
-// FromFloat32s returns an F32 tensor holding a copy of data. Write checks that data fits shape.
+// FromFloat32s returns an F32 tensor with a copy of data. Write checks that data matches shape.
 func FromFloat32s(name string, shape []int, data []float32) Tensor {
-	return from(name, "F32", shape, data)
+	return Tensor{Name: name, DType: "F32", Shape: shape, Data: elements.Bytes(data)}
 }
 
-// FromInt32s returns an I32 tensor likewise.
-func FromInt32s(name string, shape []int, data []int32) Tensor { return from(name, "I32", shape, data) }
-
-func from(name, dtype string, shape []int, data any) Tensor {
-	b, err := binary.Append(nil, binary.LittleEndian, data)
-	if err != nil {
-		panic(err) // not for numbers of a fixed size
-	}
-	return Tensor{Name: name, DType: dtype, Shape: shape, Data: b}
+// FromInt32s returns an I32 tensor with a copy of data. Write checks that data matches shape.
+func FromInt32s(name string, shape []int, data []int32) Tensor {
+	return Tensor{Name: name, DType: "I32", Shape: shape, Data: elements.Bytes(data)}
 }
 
 // Int32s returns the elements of an I32 tensor.

@@ -12,9 +12,9 @@ import (
 // maxHeader bounds the header; the reference implementation has the same bound.
 const maxHeader = 100_000_000
 
-// File is an open file. It is mapped read-only, so that opening costs the header alone. Methods
-// but Close may be called from several goroutines at once. The file must not be shortened while it is open: methods
-// return an error then, and what reads the Data of tensors does so in View.
+// File is an open file, mapped read-only: opening reads only the header. Several goroutines may call its methods at
+// once, except Close. If the file is shortened while it is open, methods return an error; read the Data of tensors in
+// View.
 type File struct {
 	path     string
 	mem      *mapped.File // nil for an empty file
@@ -24,8 +24,8 @@ type File struct {
 	metadata map[string]string
 }
 
-// Open opens path and checks all of the header: that the tensors fit their shapes, follow one another without hole or
-// overlap and end with the file.
+// Open opens path and checks the whole header: the tensors match their shapes, follow one another without hole or
+// overlap, and end with the file.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
 	if err := f.load(); err != nil {
@@ -48,9 +48,6 @@ func (f *File) load() error {
 	if size == 0 { // nothing cannot be mapped
 		return nil
 	}
-	if int64(int(size)) != size {
-		return fmt.Errorf("%s is too large for this machine: %d bytes", f.path, size)
-	}
 	f.mem, err = mapped.Map(in, size)
 	f.all = f.mem.Bytes()
 	return err
@@ -68,7 +65,7 @@ func (f *File) parse() (err error) {
 	if n > uint64(len(f.all)-8) {
 		return fmt.Errorf("truncated file: expected a header of %d bytes, found %d", n, len(f.all)-8)
 	}
-	entries, metadata, err := parseHeader(f.all[8 : 8+n])
+	entries, err := f.parseHeader(f.all[8 : 8+n])
 	if err != nil {
 		return fmt.Errorf("bad header: %w", err)
 	}
@@ -76,7 +73,6 @@ func (f *File) parse() (err error) {
 	if err := checkLayout(entries, int64(len(data))); err != nil {
 		return err
 	}
-	f.metadata = metadata
 	f.index = make(map[string]int, len(entries))
 	f.tensors = make([]Tensor, len(entries))
 	for i, e := range entries {
@@ -87,15 +83,14 @@ func (f *File) parse() (err error) {
 }
 
 // Names returns the names of the tensors in the order of their data.
-func (f *File) Names() []string {
-	names := make([]string, len(f.tensors))
-	for i := range f.tensors {
-		names[i] = f.tensors[i].Name
+func (f *File) Names() (names []string) {
+	for _, t := range f.tensors {
+		names = append(names, t.Name)
 	}
 	return names
 }
 
-// Tensor returns a tensor; its Data is a read-only view of the file that dies with Close. See View.
+// Tensor returns a tensor. Its Data is a read-only view of the file, valid until Close. See View.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.index[name]
 	if !ok {
@@ -104,24 +99,16 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.tensors[i], true
 }
 
-// Metadata returns a copy of the header's text entries, never nil.
-func (f *File) Metadata() map[string]string {
-	m := maps.Clone(f.metadata)
-	if m == nil {
-		m = map[string]string{}
-	}
-	return m
-}
+// Metadata returns a copy of the header's text entries.
+func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// View calls use, which reads the Data of tensors. Where that fails because the file became shorter or cannot be read,
-// it is an error.
+// View calls use, which reads the Data of tensors, and returns an error if the file became shorter or cannot be read.
 func (f *File) View(use func() error) (err error) {
 	defer f.mem.Recover(mapped.Watch(), &err)
 	return use()
 }
 
-// Float32s writes the elements of a tensor into dst, which must have as many, converted to float32 (float64 and
-// integers round to nearest).
+// Float32s is Tensor.Float32s for the tensor of that name.
 func (f *File) Float32s(name string, dst []float32) error {
 	t, ok := f.Tensor(name)
 	if !ok {

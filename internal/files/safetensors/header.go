@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,16 +13,15 @@ import (
 
 // item is one tensor of the header.
 type item struct {
-	name       string
-	dtype      string
-	shape      []int
-	begin, end int64
+	name, dtype string
+	shape       []int
+	begin, end  int64
 }
 
-// parseHeader reads the JSON, one tensor after the other.
-func parseHeader(text []byte) (items []item, metadata map[string]string, err error) {
+// parseHeader reads the JSON: the tensors in its order, and the metadata into f.
+func (f *File) parseHeader(text []byte) (items []item, err error) {
 	if len(text) == 0 || text[0] != '{' {
-		return nil, nil, fmt.Errorf("expected a JSON object")
+		return nil, fmt.Errorf("expected a JSON object")
 	}
 	d := json.NewDecoder(jsontext.Reader(bytes.NewReader(text)))
 	next := func() (any, error) {
@@ -32,37 +32,37 @@ func parseHeader(text []byte) (items []item, metadata map[string]string, err err
 		return t, err
 	}
 	if _, err := next(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for d.More() {
 		key, err := next()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		name, _ := key.(string)
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
-			return nil, nil, fmt.Errorf("unreadable at byte %d: %w", d.InputOffset(), err)
+			return nil, fmt.Errorf("unreadable at byte %d: %w", d.InputOffset(), err)
 		}
 		if name == metadataKey {
-			if err := jsontext.Unmarshal(raw, &metadata); err != nil {
-				return nil, nil, fmt.Errorf("metadata %w", err)
+			if err := jsontext.Unmarshal(raw, &f.metadata); err != nil {
+				return nil, fmt.Errorf("metadata %w", err)
 			}
 			continue
 		}
 		it, err := parseTensor(name, raw)
 		if err != nil {
-			return nil, nil, fmt.Errorf("tensor %q: %w", clip(name), err)
+			return nil, fmt.Errorf("tensor %.100q: %w", name, err)
 		}
 		items = append(items, it)
 	}
 	if _, err := next(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, nil, fmt.Errorf("text after the JSON object")
+		return nil, fmt.Errorf("text after the JSON object")
 	}
-	return items, metadata, nil
+	return items, nil
 }
 
 // maxDims bounds the dimensions of a tensor.
@@ -82,10 +82,10 @@ func parseTensor(name string, raw []byte) (item, error) {
 	case t.DType == nil || t.Shape == nil || at == nil:
 		return item{}, fmt.Errorf("dtype, shape or data_offsets is missing")
 	case len(t.Shape) > maxDims || len(t.Shape) > 0 && slices.Min(t.Shape) < 0:
-		return item{}, fmt.Errorf("shape is %s: expected at most %d integers from 0 on", clip(fmt.Sprint(t.Shape)),
+		return item{}, fmt.Errorf("shape is %.100s: expected at most %d integers from 0 on", fmt.Sprint(t.Shape),
 			maxDims)
 	case len(at) != 2 || at[0] < 0 || at[0] > at[1]:
-		return item{}, fmt.Errorf("data_offsets are %s: expected [begin, end]", clip(fmt.Sprint(at)))
+		return item{}, fmt.Errorf("data_offsets are %.100s: expected [begin, end]", fmt.Sprint(at))
 	}
 	return item{name, *t.DType, t.Shape, at[0], at[1]}, nil
 }
@@ -93,22 +93,19 @@ func parseTensor(name string, raw []byte) (item, error) {
 // checkLayout sorts items by position and checks that they cover the data exactly.
 func checkLayout(items []item, data int64) error {
 	slices.SortStableFunc(items, func(a, b item) int {
-		if a.begin != b.begin {
-			return int(min(1, max(-1, a.begin-b.begin)))
-		}
-		return int(min(1, max(-1, a.end-b.end)))
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})
 	at := int64(0)
 	for _, it := range items {
 		want, err := byteSize(it.dtype, it.shape)
 		switch {
 		case err != nil:
-			return fmt.Errorf("tensor %q: %w", clip(it.name), err)
+			return fmt.Errorf("tensor %.100q: %w", it.name, err)
 		case it.begin != at:
-			return fmt.Errorf("tensor %q starts at byte %d of the data: expected %d (hole or overlap)", clip(it.name),
+			return fmt.Errorf("tensor %.100q starts at byte %d of the data: expected %d (hole or overlap)", it.name,
 				it.begin, at)
 		case it.end-it.begin != want:
-			return fmt.Errorf("tensor %q has %d bytes: shape %v of %s needs %d", clip(it.name), it.end-it.begin,
+			return fmt.Errorf("tensor %.100q has %d bytes: shape %v of %s needs %d", it.name, it.end-it.begin,
 				it.shape, it.dtype, want)
 		}
 		at = it.end
@@ -120,12 +117,4 @@ func checkLayout(items []item, data int64) error {
 		return fmt.Errorf("wrong size: the tensors need %d bytes of data, found %d", at, data)
 	}
 	return nil
-}
-
-// clip shortens text from the file for a message.
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "..."
-	}
-	return s
 }

@@ -4,10 +4,10 @@
 //
 //	{"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [D, V], "data_offsets": [begin, end]}, ...}
 //
-// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints of the
-// project hold their weights, optimiser state and counters in it. Source: the format section of the safetensors README.
+// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints hold weights,
+// optimiser state and counters in this format. Source: the format section of the safetensors README.
 //
-// Why not nlpodyssey/safetensors: it does not map files into memory, nor does it keep the order of the metadata.
+// Why not nlpodyssey/safetensors: it neither maps files into memory nor keeps the order of the metadata.
 package safetensors
 
 import (
@@ -28,13 +28,7 @@ type Tensor struct {
 const metadataKey = "__metadata__"
 
 // Len returns the number of elements.
-func (t *Tensor) Len() int {
-	n := 1
-	for _, d := range t.Shape {
-		n *= d
-	}
-	return n
-}
+func (t *Tensor) Len() int { return elements.Len(t.Shape) }
 
 // byteSize returns the bytes that dtype and shape need.
 func byteSize(dtype string, shape []int) (int64, error) {

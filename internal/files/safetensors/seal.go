@@ -14,26 +14,23 @@ import (
 	"vsetrain/internal/files/mapped"
 )
 
-// A sealed file carries a SHA-256 of all other metadata and of names, types, shapes and elements of all tensors. The
-// elements are hashed in pieces, several at a time, and the hash is one of the hashes of the pieces.
+// A sealed file carries a SHA-256 of all other metadata and of the names, types, shapes and elements of all tensors. The
+// elements are hashed in pieces, several at a time; the checksum covers the hashes of the pieces.
 const (
 	sealKey     = "vsetrain.sha256"
 	sealPiece   = 1 << 20           // bytes
-	piecesKey   = "vsetrain.pieces" // the begin of the hash of each piece, so that a damage has a place
+	piecesKey   = "vsetrain.pieces" // the beginning of the hash of each piece, to locate damage
 	pieceDigits = 8
 )
 
-// ErrDamaged is a sealed file whose content is not what was written.
+// ErrDamaged is the error for a sealed file whose content differs from what was written.
 var ErrDamaged = errors.New("the file is damaged: its content does not fit its checksum; use another copy of it")
 
-// WriteSealed is WriteStream for a sealed file. It calls data twice for each tensor, first to hash the elements; both
-// must give the same bytes. Where data is nil they are the Data of the tensors.
+// WriteSealed is Write for a sealed file. It calls data twice for each tensor, first to hash the elements; both calls
+// must write the same bytes.
 func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data func(i int, w io.Writer) error) error {
 	if data == nil {
-		data = func(i int, w io.Writer) error {
-			_, err := w.Write(tensors[i].Data)
-			return err
-		}
+		data = inMemory(tensors)
 	}
 	h := newHasher(nil)
 	for i := range tensors {
@@ -60,14 +57,14 @@ func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data
 		return err
 	}
 	sealed[sealKey] = seal
-	return WriteStream(w, tensors, sealed, data)
+	return Write(w, tensors, sealed, data)
 }
 
-// Seal returns the SHA-256 that a sealed file carries, "" of another.
+// Seal returns the SHA-256 that a sealed file carries, or "" for an unsealed file.
 func (f *File) Seal() string { return f.metadata[sealKey] }
 
-// Verify reads all of a sealed file and returns ErrDamaged where the content does not fit the checksum. A file without
-// one is whole as far as can be known; then sealed is false. ErrDamaged does not name the file.
+// Verify reads all of a sealed file and returns ErrDamaged, which does not name the file, if the content does not match
+// the checksum. For a file without a checksum, sealed is false and nothing is compared.
 func (f *File) Verify() (sealed bool, err error) {
 	want, sealed := f.metadata[sealKey]
 	if !sealed {
@@ -76,7 +73,7 @@ func (f *File) Verify() (sealed bool, err error) {
 	h := newHasher(f.mem)
 	for i := range f.tensors {
 		for part := range slices.Chunk(f.tensors[i].Data, sealPiece) {
-			h.add(part)
+			h.start(hashJob{data: part})
 		}
 	}
 	h.wait()
@@ -89,7 +86,7 @@ func (f *File) Verify() (sealed bool, err error) {
 	return true, err
 }
 
-// damage says where the pieces of a file differ from those that were written.
+// damage says where the pieces of a file differ from the pieces that were written.
 func (f *File) damage(pieces string) error {
 	should := f.metadata[piecesKey]
 	if len(should) != len(pieces) { // of an earlier version
@@ -110,7 +107,7 @@ func (f *File) damage(pieces string) error {
 
 // hasher hashes pieces in several goroutines.
 type hasher struct {
-	mem  *mapped.File // that the pieces lie in; may be nil
+	mem  *mapped.File // holds the pieces; may be nil
 	jobs chan hashJob
 	free chan []byte // buffers of pieces that are copied
 	sums []*[sha256.Size]byte
@@ -122,7 +119,7 @@ type hasher struct {
 type hashJob struct {
 	data []byte
 	sum  *[sha256.Size]byte
-	back bool // data is one of the buffers
+	back bool // data goes back to the free buffers
 }
 
 func newHasher(mem *mapped.File) *hasher {
@@ -154,9 +151,6 @@ func (h *hasher) hash(j hashJob) (err error) {
 	return nil
 }
 
-// add hashes a piece that stays as it is.
-func (h *hasher) add(data []byte) { h.start(hashJob{data: data}) }
-
 func (h *hasher) start(j hashJob) {
 	j.sum = new([sha256.Size]byte)
 	h.sums = append(h.sums, j.sum)
@@ -168,7 +162,7 @@ func (h *hasher) wait() {
 	h.wg.Wait()
 }
 
-// pieces returns the begins of the hashes of all pieces.
+// pieces returns the first digits of the hashes of all pieces.
 func (h *hasher) pieces() string {
 	var all []byte
 	for _, s := range h.sums {
@@ -177,7 +171,7 @@ func (h *hasher) pieces() string {
 	return string(all)
 }
 
-// sum returns the checksum of a file, all of whose pieces have been waited for.
+// sum returns the checksum of a file, after wait.
 func (h *hasher) sum(metadata map[string]string, tensors []Tensor) (string, error) {
 	if h.err != nil {
 		return "", h.err
@@ -202,7 +196,6 @@ type pieceWriter struct {
 	buf []byte
 }
 
-// Write implements io.Writer.
 func (p *pieceWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	for p.n += int64(n); len(b) > 0; {

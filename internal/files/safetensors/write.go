@@ -6,30 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"unicode/utf8"
 )
 
-// Write writes tensors in the given order, and metadata sorted by key, to w. It copies no tensor data: each Data goes
-// to w as it is. The data start at a multiple of 8 bytes; put tensors of wide types first to keep all of them aligned.
-func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
-	for i := range tensors {
-		t := &tensors[i]
-		if size, err := byteSize(t.DType, t.Shape); err == nil && int64(len(t.Data)) != size {
-			return fmt.Errorf("safetensors: tensor %q has %d bytes: shape %v of %s needs %d", t.Name, len(t.Data),
-				t.Shape, t.DType, size)
-		}
+// Write writes tensors in the given order, and metadata sorted by key, to w. data writes the elements of tensor i,
+// exactly as many bytes as its type and shape need; if it is nil, they are the Data of the tensors, which are not
+// copied. The data start at a multiple of 8 bytes: put tensors of wide types first to keep all of them aligned.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string, data func(i int, w io.Writer) error) error {
+	if data == nil {
+		data = inMemory(tensors)
 	}
-	return WriteStream(w, tensors, metadata, func(i int, w io.Writer) error {
-		_, err := w.Write(tensors[i].Data)
-		return err
-	})
-}
-
-// WriteStream is Write for tensors that are not in memory: Data is ignored, and data writes the elements of tensor i,
-// exactly as many bytes as its type and shape need.
-func WriteStream(w io.Writer, tensors []Tensor, metadata map[string]string, data func(i int, w io.Writer) error) error {
 	head, err := encodeHeader(tensors, metadata)
 	if err != nil {
 		return fmt.Errorf("safetensors: %w", err)
@@ -52,7 +38,15 @@ func WriteStream(w io.Writer, tensors []Tensor, metadata map[string]string, data
 	return nil
 }
 
-// counter counts the bytes it passes on.
+// inMemory writes the Data of tensors.
+func inMemory(tensors []Tensor) func(i int, w io.Writer) error {
+	return func(i int, w io.Writer) error {
+		_, err := w.Write(tensors[i].Data)
+		return err
+	}
+}
+
+// counter counts the bytes that it passes on.
 type counter struct {
 	w io.Writer
 	n int64
@@ -68,23 +62,15 @@ func (c *counter) Write(p []byte) (int, error) {
 func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 8, 1024))
 	b.WriteByte('{')
-	comma := func() {
-		if b.Len() > 9 {
-			b.WriteByte(',')
-		}
-	}
+	sep := ""
 	if len(metadata) > 0 {
-		fmt.Fprintf(b, "%q:{", metadataKey)
-		for i, k := range slices.Sorted(maps.Keys(metadata)) {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if !utf8.ValidString(k) || !utf8.ValidString(metadata[k]) {
+		for k, v := range metadata {
+			if !utf8.ValidString(k) || !utf8.ValidString(v) {
 				return nil, fmt.Errorf("metadata %q is not valid UTF-8", k)
 			}
-			fmt.Fprintf(b, "%s:%s", quote(k), quote(metadata[k]))
 		}
-		b.WriteByte('}')
+		fmt.Fprintf(b, "%q:%s", metadataKey, quote(metadata))
+		sep = ","
 	}
 	seen := map[string]bool{metadataKey: true}
 	at := int64(0)
@@ -98,13 +84,9 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 		if err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
-		comma()
-		shape, err := json.Marshal(append([]int{}, t.Shape...))
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(b, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, quote(t.Name), t.DType, shape, at, at+size)
-		at += size
+		fmt.Fprintf(b, `%s%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, sep, quote(t.Name), t.DType,
+			quote(append([]int{}, t.Shape...)), at, at+size)
+		sep, at = ",", at+size
 	}
 	b.WriteByte('}')
 	for b.Len()%8 != 0 {
@@ -117,8 +99,8 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 	return b.Bytes(), nil
 }
 
-// quote returns valid UTF-8 as a JSON string.
-func quote(s string) []byte {
-	b, _ := json.Marshal(s) // cannot fail for a string
+// quote returns a string, shape or map of strings as JSON, sorted by key.
+func quote(v any) []byte {
+	b, _ := json.Marshal(v) // cannot fail for these
 	return b
 }

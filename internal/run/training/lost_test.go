@@ -247,7 +247,7 @@ func TestImpossiblePosition(t *testing.T) {
 			t.Fatalf("%s is not in %s", change[0], info)
 		}
 		var b bytes.Buffer
-		try.Do(t, safetensors.Write(&b, all, map[string]string{"vsetrain": changed}))
+		try.Do(t, safetensors.Write(&b, all, map[string]string{"vsetrain": changed}, nil))
 		try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
 		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), path, "broken training state")
 	}
