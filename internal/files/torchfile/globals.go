@@ -28,12 +28,11 @@ func globals() pickle.Globals {
 	return pickle.Merge(pickle.Standard(), pickle.NumPy(), t)
 }
 
-// torchTypes maps dtype objects to element types.
+// torchTypes maps PyTorch's dtype objects to element types.
 var torchTypes = map[string]string{
 	"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16",
-	"torch.int64": "I64",
-	"torch.int32": "I32", "torch.int16": "I16", "torch.int8": "I8", "torch.uint8": "U8", "torch.bool": "BOOL",
-	"torch.uint16": "U16", "torch.uint32": "U32", "torch.uint64": "U64",
+	"torch.int64": "I64", "torch.int32": "I32", "torch.int16": "I16", "torch.int8": "I8", "torch.uint8": "U8",
+	"torch.bool": "BOOL", "torch.uint16": "U16", "torch.uint32": "U32", "torch.uint64": "U64",
 }
 
 // rebuildTensor takes (storage, offset, size, stride) and, in versions 2 and 3, requires_grad, hooks, dtype (version

@@ -14,7 +14,7 @@ import (
 	"vsetrain/internal/files/pickle"
 )
 
-// read reads a checkpoint of either format from the size bytes of src.
+// read reads a checkpoint of either format from src, which has size bytes.
 func read(src io.ReaderAt, size int64) (any, error) {
 	var start [4]byte
 	if n, err := src.ReadAt(start[:], 0); n < len(start) {
@@ -84,7 +84,7 @@ func readZip(src io.ReaderAt, size int64) (any, error) {
 	return v, err
 }
 
-// record returns where the bytes of a record lie.
+// record returns where the bytes of a record are.
 func (a *archive) record(name string) (*storage, error) {
 	f := a.records[name]
 	if f == nil {
@@ -124,12 +124,12 @@ func (a *archive) persistent(id any) (any, error) {
 	return typed{s, r.dtype, r.numel}, nil
 }
 
-// legacyMagic is the number that starts a legacy checkpoint, and legacyProtocol the one that follows.
+// legacyMagic and legacyProtocol are the two numbers that begin a legacy checkpoint.
 var legacyMagic, _ = new(big.Int).SetString("1950a86a20f9469cfc6c", 16)
 
 const legacyProtocol = int64(1001)
 
-// legacy is a checkpoint in legacy format. Its storages lie after the pickles, so that their positions are set last.
+// legacy is a checkpoint in legacy format. Its storages follow the pickles, so their positions are set last.
 type legacy struct {
 	stores map[string]typed
 	views  []view

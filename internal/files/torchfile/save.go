@@ -13,10 +13,10 @@ import (
 	"vsetrain/internal/files/pickle"
 )
 
-// Save writes v as a checkpoint in zip format, records stored uncompressed and aligned to 64 bytes, that torch.load
-// reads with weights_only=True (unless v holds a Namespace: PyTorch then wants weights_only=False, or
-// argparse.Namespace among its safe globals). v is built from the types that Load returns and Go's int, float32, []any,
-// []string and map[string]any. Views of one storage stay views of one storage. The file appears complete or not at all.
+// Save writes v as a checkpoint in zip format that torch.load reads with weights_only=True. If v holds a Namespace,
+// PyTorch needs weights_only=False, or argparse.Namespace among its safe globals. v is built from the types that Load
+// returns and Go's int, float32, []any, []string and map[string]any. Views of one storage stay views of one storage.
+// The file appears complete or not at all.
 func Save(path string, v any) error {
 	if err := atomicfile.WriteFile(path, func(w io.Writer) error { return write(w, v) }); err != nil {
 		return fmt.Errorf("torchfile: %w", err)
@@ -30,26 +30,18 @@ func write(w io.Writer, v any) error {
 	if err := pickle.Encode(&p, v, s.replace); err != nil {
 		return err
 	}
-	z := newArchive(w)
-	if err := z.record("data.pkl", p.Bytes()); err != nil {
-		return err
-	}
-	if err := z.record("byteorder", []byte("little")); err != nil {
-		return err
-	}
+	z := archiveWriter{zip: zip.NewWriter(w)}
+	z.record("data.pkl", p.Bytes())
+	z.record("byteorder", []byte("little"))
 	for _, st := range s.order {
 		b, err := st.read(0, st.size)
 		if err != nil {
 			return err
 		}
-		if err := z.record("data/"+s.keys[st], b); err != nil {
-			return err
-		}
+		z.record("data/"+s.keys[st], b)
 	}
-	if err := z.record("version", []byte("3\n")); err != nil {
-		return err
-	}
-	return z.zip.Close()
+	z.record("version", []byte("3\n"))
+	return z.close()
 }
 
 // saver turns tensors into calls and collects their storages.
@@ -58,15 +50,6 @@ type saver struct {
 	dtypes map[*storage]string
 	order  []*storage
 }
-
-// saveClasses is storageTypes the other way round.
-var saveClasses = func() map[string]string {
-	m := map[string]string{}
-	for class, dtype := range storageTypes {
-		m[dtype] = class
-	}
-	return m
-}()
 
 // replace turns a tensor into _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, OrderedDict()).
 func (s *saver) replace(v any) (any, error) {
@@ -77,8 +60,8 @@ func (s *saver) replace(v any) (any, error) {
 	if t == nil || t.storage == nil {
 		return nil, fmt.Errorf("a tensor without data")
 	}
-	class, ok := saveClasses[t.DType]
-	if !ok {
+	class := storageClass(t.DType)
+	if class == "" {
 		return nil, fmt.Errorf("tensors of type %s cannot be saved", t.DType)
 	}
 	key, ok := s.keys[t.storage]
@@ -93,17 +76,17 @@ func (s *saver) replace(v any) (any, error) {
 	numel := t.storage.size / int64(elements.Sizes[t.DType])
 	id := pickle.PersistentID{ID: Tuple{"storage", pickle.Name{Module: "torch", Name: class}, key, "cpu", numel}}
 	hooks := pickle.Reduce{Func: pickle.Name{Module: "collections", Name: "OrderedDict"}}
-	call := pickle.Reduce{
-		Func: pickle.Name{Module: "torch._utils", Name: "_rebuild_tensor_v2"},
-		Args: Tuple{id, t.offset, sizes(t.Shape), sizes(t.stride), t.RequiresGrad && !t.Parameter, hooks},
-	}
+	call := rebuild("_rebuild_tensor_v2", id, t.offset, sizes(t.Shape), sizes(t.stride),
+		t.RequiresGrad && !t.Parameter, hooks)
 	if t.Parameter {
-		call = pickle.Reduce{
-			Func: pickle.Name{Module: "torch._utils", Name: "_rebuild_parameter"},
-			Args: Tuple{call, t.RequiresGrad, hooks},
-		}
+		call = rebuild("_rebuild_parameter", call, t.RequiresGrad, hooks)
 	}
 	return call, nil
+}
+
+// rebuild calls a function of torch._utils.
+func rebuild(function string, args ...any) pickle.Reduce {
+	return pickle.Reduce{Func: pickle.Name{Module: "torch._utils", Name: function}, Args: args}
 }
 
 func sizes(d []int) Tuple {
@@ -114,50 +97,41 @@ func sizes(d []int) Tuple {
 	return t
 }
 
-// archiveWriter writes aligned, stored records.
+// archiveWriter writes stored records, aligned to 64 bytes. After an error it writes nothing more.
 type archiveWriter struct {
-	out *countingWriter
 	zip *zip.Writer
+	at  int64 // bytes written
+	err error
 }
 
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
-}
-
-func newArchive(w io.Writer) *archiveWriter {
-	out := &countingWriter{w: w}
-	return &archiveWriter{out, zip.NewWriter(out)}
-}
-
-// record appends a record whose data start at a multiple of 64: an extra field "FB" pads the local header, as PyTorch
-// does.
-func (a *archiveWriter) record(name string, data []byte) error {
+// record appends a record whose data start at a multiple of 64: like PyTorch, it pads the local header with an extra
+// field "FB".
+func (a *archiveWriter) record(name string, data []byte) {
 	const align, localHeader, extraHeader = 64, 30, 4
 	name = "archive/" + name
-	if err := a.zip.Flush(); err != nil {
-		return err
-	}
-	start := a.out.n + localHeader + int64(len(name)) + extraHeader
+	start := a.at + localHeader + int64(len(name)) + extraHeader
 	pad := int(-start & (align - 1))
-	extra := append([]byte{'F', 'B', byte(pad), byte(pad >> 8)}, bytes.Repeat([]byte{'Z'}, pad)...)
+	if a.at = start + int64(pad) + int64(len(data)); a.err != nil {
+		return
+	}
 	w, err := a.zip.CreateRaw(&zip.FileHeader{
 		Name:               name,
 		Method:             zip.Store,
 		CRC32:              crc32.ChecksumIEEE(data),
 		CompressedSize64:   uint64(len(data)),
 		UncompressedSize64: uint64(len(data)),
-		Extra:              extra,
+		Extra:              append([]byte{'F', 'B', byte(pad), byte(pad >> 8)}, bytes.Repeat([]byte{'Z'}, pad)...),
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = w.Write(data)
 	}
-	_, err = w.Write(data)
-	return err
+	a.err = err
+}
+
+// close writes the directory of the archive and returns the first error.
+func (a *archiveWriter) close() error {
+	if a.err != nil {
+		return a.err
+	}
+	return a.zip.Close()
 }

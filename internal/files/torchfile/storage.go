@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/files/pickle"
 )
 
-// storage is a run of bytes that tensors view: in memory, or in a file.
+// storage is a range of bytes that tensors view, in memory or in a file.
 type storage struct {
 	size int64 // bytes
 	data []byte
@@ -19,7 +19,7 @@ type storage struct {
 	crc  uint32      // of all bytes; 0: unknown
 }
 
-// read returns size bytes from byte offset; the caller has checked the range and must not change them.
+// read returns size bytes from byte offset. The caller has checked the range and must not change the bytes.
 func (s *storage) read(offset, size int64) ([]byte, error) {
 	if s.data != nil || size == 0 {
 		return s.data[min(offset, int64(len(s.data))):][:size], nil
@@ -37,11 +37,21 @@ func (s *storage) read(offset, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// storageTypes maps PyTorch's storage classes to element types; untyped storages count bytes.
+// storageTypes maps PyTorch's storage classes to element types.
 var storageTypes = map[string]string{
 	"DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",
-	"LongStorage": "I64",
-	"IntStorage":  "I32", "ShortStorage": "I16", "CharStorage": "I8", "ByteStorage": "U8", "BoolStorage": "BOOL",
+	"LongStorage": "I64", "IntStorage": "I32", "ShortStorage": "I16", "CharStorage": "I8", "ByteStorage": "U8",
+	"BoolStorage": "BOOL",
+}
+
+// storageClass returns the class of storages of an element type, or "".
+func storageClass(dtype string) string {
+	for class, t := range storageTypes {
+		if t == dtype {
+			return class
+		}
+	}
+	return ""
 }
 
 // typed is a storage and the type a persistent id gives it.
@@ -90,15 +100,12 @@ func parseReference(id any) (reference, error) {
 // bytes returns the size of the storage.
 func (r reference) bytes() int64 { return r.numel * int64(elements.Sizes[r.dtype]) }
 
-// storageClasses is storageTypes under the full names.
+// storageClasses is storageTypes under the full names; untyped storages count bytes.
 var storageClasses = func() map[string]string {
-	m := map[string]string{}
+	m := map[string]string{"torch.storage.UntypedStorage": "U8", "torch.storage._UntypedStorage": "U8",
+		"torch.UntypedStorage": "U8"}
 	for class, dtype := range storageTypes {
-		m["torch."+class] = dtype
-		m["torch.cuda."+class] = dtype
+		m["torch."+class], m["torch.cuda."+class] = dtype, dtype
 	}
-	m["torch.storage.UntypedStorage"] = "U8"
-	m["torch.storage._UntypedStorage"] = "U8"
-	m["torch.UntypedStorage"] = "U8"
 	return m
 }()

@@ -1,13 +1,12 @@
 package torchfile
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"vsetrain/internal/files/elements"
 )
 
-// Tensor is a view of a storage. The element types have the names of safetensors.
+// Tensor is a view of a storage. Element types have their names in safetensors.
 type Tensor struct {
 	DType        string // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL U16 U32 U64
 	Shape        []int  // empty for a scalar
@@ -28,7 +27,6 @@ func NewTensor(dtype string, shape []int, data []byte) (*Tensor, error) {
 	if !ok {
 		return nil, fmt.Errorf("torchfile: unknown element type %q", dtype)
 	}
-	t := &Tensor{DType: dtype, Shape: append([]int{}, shape...), storage: &storage{size: int64(len(data)), data: data}}
 	n, err := elements.Count(shape, size)
 	if err != nil {
 		return nil, fmt.Errorf("torchfile: %w", err)
@@ -36,20 +34,13 @@ func NewTensor(dtype string, shape []int, data []byte) (*Tensor, error) {
 	if len(data)/size != n || len(data)%size != 0 {
 		return nil, fmt.Errorf("torchfile: %d bytes do not hold shape %v of %s", len(data), shape, dtype)
 	}
-	if data == nil {
-		t.storage.data = []byte{}
-	}
-	t.stride = contiguous(shape)
-	return t, nil
+	s := &storage{size: int64(len(data)), data: data}
+	return &Tensor{DType: dtype, Shape: append([]int{}, shape...), storage: s, stride: contiguous(shape)}, nil
 }
 
 // FromFloat32s returns an F32 tensor with a copy of data.
 func FromFloat32s(shape []int, data []float32) (*Tensor, error) {
-	b, err := binary.Append([]byte{}, binary.LittleEndian, data)
-	if err != nil {
-		return nil, err
-	}
-	return NewTensor("F32", shape, b)
+	return NewTensor("F32", shape, elements.Bytes(data))
 }
 
 // contiguous returns the strides of C order.
@@ -63,8 +54,7 @@ func contiguous(shape []int) []int {
 	return s
 }
 
-// maxRepeat is the number of elements a view may have beyond the elements of its storage (expanded tensors have stride
-// 0).
+// maxRepeat bounds the elements of a view that is larger than its storage (expanded tensors have stride 0).
 const maxRepeat = 1 << 24
 
 // newView checks that a view lies within its storage.
@@ -97,13 +87,7 @@ func newView(s typed, offset int64, shape, stride []int) (*Tensor, error) {
 }
 
 // Len returns the number of elements.
-func (t *Tensor) Len() int {
-	n := 1
-	for _, d := range t.Shape {
-		n *= d
-	}
-	return n
-}
+func (t *Tensor) Len() int { return elements.Len(t.Shape) }
 
 // Bytes returns the elements in C order, little-endian, whatever the strides. The caller must not change them.
 func (t *Tensor) Bytes() ([]byte, error) {

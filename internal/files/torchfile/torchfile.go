@@ -1,10 +1,9 @@
 // Package torchfile reads and writes PyTorch checkpoints (.pth, .pth.tar, .pt) without executing anything.
 //
-// Two formats are read: the zip archive of PyTorch 1.6 and later (a pickle data.pkl, one record data/KEY per storage)
-// and the legacy format before it (magic number, protocol, system information and the object as four pickles, then the
+// Load reads two formats: the zip archive of PyTorch 1.6 and later (a pickle data.pkl, and one record data/KEY per
+// storage) and the legacy format (magic number, protocol, system information and the object as four pickles, then the
 // storages). Pickles go through the allow-list of internal/files/pickle. A tensor is a view (offset, shape, strides) of
-// a storage that stays in the file until it is asked for. Save writes the zip format that torch.load reads with
-// weights_only=True.
+// a storage, which stays in the file until it is read. Save writes the zip format.
 //
 // A reference checkpoint is a dict {epoch, model: [state dict, ...], best_rsum, opt: argparse.Namespace, Eiters}.
 //
@@ -28,13 +27,12 @@ type (
 	Namespace = pickle.Object // argparse.Namespace and other classes: the options are its Attrs
 )
 
-// saveState is the way to a file that can be read.
+// saveState is the remedy for files that hold more than data.
 const saveState = "save its state_dict() in Python instead; nothing was executed"
 
 // Load reads a checkpoint. The result is built from nil, bool, int64, float64, string, *Dict, *List, Tuple, *Tensor and
-// *Namespace, an instance of any class with its attributes. Tensor data are read from the open file when asked for; the
-// file is closed once no tensor of it is left. Calls of names that are not on the allow-list are an error that names
-// them.
+// *Namespace, an instance of any class with its attributes. Tensors read their data from the open file when they need
+// it; the file is closed when the last of them is garbage. A call of a name that is not on the allow-list is an error.
 func Load(path string) (any, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
