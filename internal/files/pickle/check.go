@@ -2,8 +2,8 @@ package pickle
 
 // checkTree refuses values that contain themselves, are nested too deep, or would be huge if written out without
 // sharing (a few bytes can describe 2^64 references), so that callers may walk a value by plain recursion.
-func checkTree(v any, l Limits) error {
-	c := checker{limits: l, seen: map[any]subtree{}}
+func checkTree(v any) error {
+	c := checker{seen: map[any]subtree{}}
 	return catch(func() { c.visit(v, 0) })
 }
 
@@ -12,12 +12,9 @@ type subtree struct {
 	open         bool // being visited: meeting it again is a cycle
 }
 
-type checker struct {
-	limits Limits
-	seen   map[any]subtree
-}
+type checker struct{ seen map[any]subtree }
 
-// expansion is how many times larger than Limits.Values a value may be when sharing is written out.
+// expansion is how many times maxValues a value may hold when it is written out without sharing.
 const expansion = 16
 
 func (c *checker) visit(v any, depth int) subtree {
@@ -29,8 +26,8 @@ func (c *checker) visit(v any, depth int) subtree {
 	if s.open {
 		failf("a %s contains itself", TypeName(v))
 	}
-	if depth+s.height > c.limits.Depth {
-		failf("nested more than %d deep", c.limits.Depth)
+	if depth+s.height > maxDepth {
+		failf("nested more than %d deep", maxDepth)
 	}
 	if ok {
 		return s
@@ -40,13 +37,11 @@ func (c *checker) visit(v any, depth int) subtree {
 	if o, ok := v.(*Object); ok {
 		c.cut(&o.Attrs)
 	}
-	for _, group := range children {
-		for i := range group.len() {
-			t := c.visit(group.at(i), depth+1)
-			s.height = max(s.height, t.height+1)
-			if s.size += t.size; s.size > expansion*c.limits.Values {
-				failf("more than %d values when written out", expansion*c.limits.Values)
-			}
+	for _, child := range children() {
+		t := c.visit(child, depth+1)
+		s.height = max(s.height, t.height+1)
+		if s.size += t.size; s.size > expansion*maxValues {
+			failf("more than %d values when written out", expansion*maxValues)
 		}
 	}
 	c.seen[key] = s
@@ -62,45 +57,34 @@ func (c *checker) cut(attrs *Dict) {
 	}
 }
 
-// group is a list of children.
-type group struct {
-	items   []any
-	entries []entry // keys and values, when items is nil
-}
-
-func (g group) len() int { return len(g.items) + 2*len(g.entries) }
-
-func (g group) at(i int) any {
-	if g.items != nil {
-		return g.items[i]
-	}
-	if i%2 == 0 {
-		return g.entries[i/2].key
-	}
-	return g.entries[i/2].value
-}
-
 // parts returns the identity of a container and its children; a nil key means a leaf.
-func parts(v any) (key any, children []group) {
+func parts(v any) (key any, children func() []any) {
 	switch o := v.(type) {
 	case Tuple:
 		if len(o) > 0 {
-			return &o[0], []group{{items: o}}
+			return &o[0], func() []any { return o }
 		}
 	case *List:
-		return o, []group{{items: o.Items}}
+		return o, func() []any { return o.Items }
 	case *Set:
-		return o, []group{{items: o.Items}}
+		return o, func() []any { return o.Items }
 	case *Dict:
-		g := []group{{entries: o.entries}}
-		if o.Attrs != nil {
-			g = append(g, group{items: []any{o.Attrs}})
-		}
-		return o, g
+		return o, o.parts
 	case *Object:
-		return o, []group{{items: o.Args}, {entries: o.Attrs.entries}}
+		return o, func() []any { return append(o.Attrs.parts(), o.Args...) }
 	case *Array:
-		return o, []group{{items: o.Objects}}
+		return o, func() []any { return o.Objects }
 	}
 	return nil, nil
+}
+
+// parts returns keys, values and attributes.
+func (d *Dict) parts() (all []any) {
+	for k, v := range d.All() {
+		all = append(all, k, v)
+	}
+	if d.Attrs != nil {
+		all = append(all, d.Attrs)
+	}
+	return all
 }

@@ -25,9 +25,9 @@ type Reduce struct {
 type PersistentID struct{ ID any }
 
 // Encode writes v to w as a protocol 2 pickle, in the opcodes that PyTorch's weights_only reader accepts. v is built
-// from the types Decode returns but arrays, Go's int, float32, []any, []string, map[string]any (keys sorted), and Name,
-// Reduce and PersistentID. replace, if not nil, sees every value first and may substitute another. Pointers met twice
-// are written once.
+// from the types that Decode returns, except arrays, and from Go's int, float32, []any, []string, map[string]any (sorted
+// by key), Name, Reduce and PersistentID. replace, if not nil, gets every value first and may return another. A pointer
+// that occurs twice is written once.
 func Encode(w io.Writer, v any, replace func(any) (any, error)) error {
 	e := &encoder{memo: map[any]int{}, replace: replace}
 	e.op(0x80, 2)
@@ -47,30 +47,29 @@ type encoder struct {
 
 func (e *encoder) op(b ...byte) { e.b = append(e.b, b...) }
 
-// seen writes a reference to something written before.
+// seen writes a reference to a value that was written before.
 func (e *encoder) seen(key any) bool {
 	i, ok := e.memo[key]
-	if !ok {
-		return false
+	if ok {
+		e.index('h', 'j', i)
 	}
-	if i < 256 {
-		e.op('h', byte(i))
-	} else {
-		e.op('j')
-		e.b = binary.LittleEndian.AppendUint32(e.b, uint32(i))
-	}
-	return true
+	return ok
 }
 
 // remember gives the value just written a memo index.
 func (e *encoder) remember(key any) {
 	i := len(e.memo)
 	e.memo[key] = i
+	e.index('q', 'r', i)
+}
+
+// index writes an opcode with a memo index of one byte or four.
+func (e *encoder) index(short, long byte, i int) {
 	if i < 256 {
-		e.op('q', byte(i))
+		e.op(short, byte(i))
 		return
 	}
-	e.op('r')
+	e.op(long)
 	e.b = binary.LittleEndian.AppendUint32(e.b, uint32(i))
 }
 
@@ -103,11 +102,7 @@ func (e *encoder) value(v any, depth int) {
 	case string:
 		e.str(o)
 	case Bytes:
-		runes := make([]rune, len(o))
-		for i, c := range o {
-			runes[i] = rune(c)
-		}
-		e.value(Reduce{Name{"_codecs", "encode"}, Tuple{string(runes), "latin1"}}, depth)
+		e.value(Reduce{Name{"_codecs", "encode"}, Tuple{latin1(o), "latin1"}}, depth)
 	case Tuple:
 		e.tuple(o, depth)
 	case []any:
@@ -191,7 +186,7 @@ func (e *encoder) bigInt(v *big.Int) {
 
 func (e *encoder) str(s string) {
 	if !utf8.ValidString(s) || len(s) > math.MaxInt32 {
-		failf("string %s is not valid UTF-8 or too long", clip(s))
+		failf("string %.100q is not valid UTF-8 or too long", s)
 	}
 	e.op('X')
 	e.b = binary.LittleEndian.AppendUint32(e.b, uint32(len(s)))

@@ -30,23 +30,22 @@ func TestRoundTrip(t *testing.T) {
 		"naïve", Bytes{0, 255}, Tuple{}, Tuple{"a"}, Tuple{"a", "b", "c", Tuple{"d"}}, &Set{Items: []any{"s"}},
 		shared, shared, ns, &List{}, math.Inf(-1), Tuple{"a", "b"}, Tuple{"a", "b", "c"},
 	}}
-	got := try.Get(decode(encode(t, v)))(t)
+	items := try.Get(decode(encode(t, v)))(t).(*List).Items
 	for i, w := range v.Items {
 		if n, ok := w.(*big.Int); ok { // -2^63 fits in int64
 			w = shortInt(n)
 		}
-		if g := got.(*List).Items[i]; !reflect.DeepEqual(g, w) {
+		if g := items[i]; !reflect.DeepEqual(g, w) {
 			t.Errorf("item %d: %#v, want %#v", i, g, w)
 		}
 	}
-	if items := got.(*List).Items; items[22] != items[23] {
+	if items[22] != items[23] {
 		t.Error("sharing is lost")
 	}
 }
 
 func TestEncodeGoTypes(t *testing.T) {
-	got := try.Get(decode(encode(t, map[string]any{"b": []any{1, float32(0.5)}, "a": []string{"x"}})))(t)
-	d := got.(*Dict)
+	d := try.Get(decode(encode(t, map[string]any{"b": []any{1, float32(0.5)}, "a": []string{"x"}})))(t).(*Dict)
 	a, _ := d.Get("a")
 	b, _ := d.Get("b")
 	if d.entries[0].key != "a" || !reflect.DeepEqual(a, &List{Items: []any{"x"}}) ||
@@ -61,8 +60,7 @@ func TestEncodeManyMemos(t *testing.T) {
 		d := &Dict{}
 		l.Items = append(l.Items, d, d)
 	}
-	got := try.Get(decode(encode(t, l)))(t)
-	items := got.(*List).Items
+	items := try.Get(decode(encode(t, l)))(t).(*List).Items
 	for i := 0; i < len(items); i += 2 {
 		if items[i] != items[i+1] || i > 0 && items[i] == items[i-1] {
 			t.Fatalf("sharing of item %d is wrong", i)

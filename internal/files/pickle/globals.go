@@ -66,9 +66,7 @@ func counter(args Tuple) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("expected a dict, found a %s", TypeName(args[0]))
 	}
-	for k, v := range counts.All() {
-		d.Set(k, v)
-	}
+	d.add(counts)
 	return d, nil
 }
 
@@ -161,9 +159,7 @@ func reconstructor(args Tuple) (any, error) {
 	}
 	v, err := c.New(Tuple{})
 	if o, ok := v.(*Object); ok && isDict {
-		for k, x := range items.All() {
-			o.Attrs.Set(k, x)
-		}
+		o.Attrs.add(items)
 	}
 	return v, err
 }

@@ -18,10 +18,9 @@ func TestSharedDepth(t *testing.T) {
 		}
 		return v
 	}
-	limits := Limits{}.withDefaults()
 	for down, fits := range map[int]bool{40: true, 100: false} {
 		shared := wrap(int64(1), 150)
-		err := checkTree(&List{Items: []any{shared, wrap(shared, down)}}, limits)
+		err := checkTree(&List{Items: []any{shared, wrap(shared, down)}})
 		if (err == nil) != fits || !fits && !strings.Contains(err.Error(), "nested more than 200 deep") {
 			t.Errorf("150 levels, met again %d levels down: %v", down, err)
 		}
@@ -142,9 +141,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("(c__main__\nVocabulary\nK\x01o."))
 	f.Add([]byte("\x80\x05\x95\x0a\x00\x00\x00\x00\x00\x00\x00\x96\x01\x00\x00\x00\x00\x00\x00\x00a\x94\x98."))
 	f.Add([]byte("(i__main__\nVocabulary\n."))
-	limits := Limits{Bytes: 1 << 20, Values: 1 << 14}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		v, n, err := Decode(strings.NewReader(string(b)), Options{Globals: table(), Limits: limits})
+		v, n, err := Decode(strings.NewReader(string(b)), Options{Globals: table()})
 		if err != nil {
 			return
 		}

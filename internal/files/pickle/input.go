@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// input reads a pickle, counts its bytes and never allocates more than has arrived.
+// input reads a pickle and counts its bytes. It never allocates much more than it has read.
 type input struct {
-	r        *bufio.Reader
-	n, limit int64
+	r *bufio.Reader
+	n int64
 }
 
 func (in *input) count(n uint64) {
-	if n > uint64(in.limit-in.n) {
-		failf("more than %d bytes long, or a length in it is corrupt", in.limit)
+	if n > uint64(maxBytes-in.n) {
+		failf("more than %d bytes long, or a length in it is corrupt", maxBytes)
 	}
 	in.n += int64(n)
 }

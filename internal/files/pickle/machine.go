@@ -10,7 +10,6 @@ import (
 type machine struct {
 	in      input
 	o       Options
-	limits  Limits
 	at      int64 // where the current opcode starts
 	stack   []any
 	marks   []int
@@ -62,8 +61,8 @@ func (m *machine) run() any {
 
 // push puts a new value on the stack.
 func (m *machine) push(v any) {
-	if m.made++; m.made > m.limits.Values {
-		failf("more than %d values", m.limits.Values)
+	if m.made++; m.made > maxValues {
+		failf("more than %d values", maxValues)
 	}
 	m.stack = append(m.stack, v)
 }
@@ -114,8 +113,8 @@ func (m *machine) popMark() []any {
 }
 
 func (m *machine) mark() {
-	if len(m.marks) >= m.limits.Depth {
-		failf("nested more than %d deep", m.limits.Depth)
+	if len(m.marks) >= maxDepth {
+		failf("nested more than %d deep", maxDepth)
 	}
 	m.marks = append(m.marks, len(m.stack))
 }
@@ -123,8 +122,8 @@ func (m *machine) mark() {
 // put remembers the top of the stack under index.
 func (m *machine) put(index uint64) {
 	v := m.top()
-	if len(m.memo) >= m.limits.Values || index > math.MaxInt32 {
-		failf("memo entry %d is beyond the limit of %d", index, m.limits.Values)
+	if len(m.memo) >= maxValues || index > math.MaxInt32 {
+		failf("memo entry %d is beyond the limit of %d", index, maxValues)
 	}
 	m.memo[index] = v
 }
@@ -148,21 +147,13 @@ func (m *machine) global(module, name string) *Class {
 		case m.o.Instances:
 			entry = anyClass(full)
 		default:
-			failf("it names %s, %w", clip(full), errNotAllowed)
+			failf("it names %.100q, %w", full, errNotAllowed)
 		}
 		c = &entry
 		c.Name = full
 		m.classes[full] = c
 	}
 	return c
-}
-
-// clip shortens a name taken from the file for a message.
-func clip(s string) string {
-	if len(s) > 100 {
-		s = s[:100] + "..."
-	}
-	return fmt.Sprintf("%q", s)
 }
 
 // reduce calls an allowed name.
@@ -240,12 +231,12 @@ func callee(class, args any) (*Class, Tuple) {
 // build gives the object under the top of the stack its state.
 func (m *machine) build(state any) {
 	obj := m.top()
-	b, ok := obj.(Builder)
+	b, ok := obj.(builder)
 	if !ok {
 		failf("a %s takes no state", TypeName(obj))
 	}
 	m.charge(Tuple{state})
-	if err := b.BuildState(state); err != nil {
+	if err := b.buildState(state); err != nil {
 		panic(failure{err})
 	}
 }

@@ -54,8 +54,8 @@ func newDType(args Tuple) (any, error) {
 	return &dtype{order, kind}, nil
 }
 
-// BuildState takes (version, byte order, ...).
-func (d *dtype) BuildState(state any) error {
+// buildState takes (version, byte order, ...).
+func (d *dtype) buildState(state any) error {
 	t, ok := state.(Tuple)
 	if !ok || len(t) < 2 {
 		return fmt.Errorf("state of a numpy.dtype: expected a tuple of at least 2")
@@ -75,7 +75,7 @@ func (d *dtype) size() (int, error) {
 	}
 	n, err := strconv.Atoi(d.kind[1:])
 	if err != nil || n <= 0 || n > 1<<20 || !strings.Contains("biufcSaUMm", d.kind[:1]) {
-		return 0, fmt.Errorf("NumPy type %q is not read", clip(d.kind))
+		return 0, fmt.Errorf("NumPy type %.100q is not read", d.kind)
 	}
 	if d.kind[0] == 'U' {
 		n *= 4
@@ -106,11 +106,11 @@ func fromBuffer(args Tuple) (any, error) {
 		return nil, fmt.Errorf("expected 4 arguments, found %d", len(args))
 	}
 	a := &Array{}
-	return a, a.BuildState(Tuple{args[2], args[1], args[3] == "F", args[0]})
+	return a, a.buildState(Tuple{args[2], args[1], args[3] == "F", args[0]})
 }
 
-// BuildState takes (version, shape, dtype, Fortran order, data).
-func (a *Array) BuildState(state any) error {
+// buildState takes (version, shape, dtype, Fortran order, data).
+func (a *Array) buildState(state any) error {
 	t, ok := state.(Tuple)
 	if ok && len(t) == 5 {
 		t = t[1:]
@@ -168,7 +168,7 @@ func scalar(args Tuple) (any, error) {
 		return "", nil
 	}
 	if size, err := d.size(); err != nil || size == 0 || size != len(b) {
-		return nil, fmt.Errorf("scalar of NumPy type %s with %d bytes is not read", clip(d.kind), len(b))
+		return nil, fmt.Errorf("scalar of NumPy type %.100q with %d bytes is not read", d.kind, len(b))
 	}
 	return d.element(b), nil
 }

@@ -12,7 +12,7 @@ import (
 func textIndex(s string) uint64 {
 	i, err := strconv.ParseUint(strings.TrimSuffix(s, "L"), 10, 64)
 	if err != nil {
-		failf("memo index %s is not a number", clip(s))
+		failf("memo index %.100q is not a number", s)
 	}
 	return i
 }
@@ -30,7 +30,7 @@ func textInt(s string) any {
 	}
 	v, ok := new(big.Int).SetString(strings.TrimSuffix(s, "L"), 10)
 	if !ok {
-		failf("%s is not an integer", clip(s))
+		failf("%.100q is not an integer", s)
 	}
 	return shortInt(v)
 }
@@ -38,7 +38,7 @@ func textInt(s string) any {
 func textFloat(s string) float64 {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil && v == 0 {
-		failf("%s is not a float", clip(s))
+		failf("%.100q is not a float", s)
 	}
 	return v
 }
@@ -47,7 +47,7 @@ func textFloat(s string) float64 {
 func quoted(s string) []byte {
 	s = strings.TrimRight(s, " \r")
 	if len(s) < 2 || s[0] != '\'' && s[0] != '"' || s[len(s)-1] != s[0] {
-		failf("string %s without quotes", clip(s))
+		failf("string %.100q without quotes", s)
 	}
 	s = s[1 : len(s)-1]
 	b := make([]byte, 0, len(s))
@@ -67,12 +67,12 @@ func quoted(s string) []byte {
 		case 'x':
 			v, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
 			if err != nil || i+3 > len(s) {
-				failf("bad escape in string %s", clip(s))
+				failf("bad escape in string %.100q", s)
 			}
 			b = append(b, byte(v))
 			i += 2
 		default:
-			failf("unknown escape \\%c in string %s", c, clip(s))
+			failf("unknown escape \\%c in string %.100q", c, s)
 		}
 	}
 	return b
@@ -98,7 +98,7 @@ func escaped(s string) string {
 		end := i + 2 + digits
 		v, err := strconv.ParseUint(s[i+2:min(end, len(s))], 16, 32)
 		if err != nil || end > len(s) {
-			failf("bad escape in string %s", clip(s))
+			failf("bad escape in string %.100q", s)
 		}
 		b = utf8.AppendRune(b, rune(min(v, utf8.MaxRune+1)))
 		i = end - 1

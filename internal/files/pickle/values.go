@@ -20,17 +20,16 @@ type List struct{ Items []any }
 // Set is a Python set or frozenset, in the order of the pickle.
 type Set struct{ Items []any }
 
-// Object is an instance of an allowed class of which nothing is known but its attributes: argparse.Namespace,
-// Vocabulary.
+// Object is an instance of a class that is known by its attributes only, such as argparse.Namespace.
 type Object struct {
 	Class string // "module.name"
 	Args  Tuple  // of the constructor, mostly empty
 	Attrs Dict
 }
 
-// BuildState adds attributes: a dict, or a pair (dict or None, dict or None) for classes with slots. Any other state is
-// an attribute __state__.
-func (o *Object) BuildState(state any) error {
+// buildState adds attributes: a dict, or a pair (dict or None, dict or None) for classes with slots. Any other state
+// becomes the attribute __state__.
+func (o *Object) buildState(state any) error {
 	parts := Tuple{state}
 	if t, ok := state.(Tuple); ok && len(t) == 2 {
 		parts = t
@@ -39,9 +38,7 @@ func (o *Object) BuildState(state any) error {
 		switch d := p.(type) {
 		case nil:
 		case *Dict:
-			for k, v := range d.All() {
-				o.Attrs.Set(k, v)
-			}
+			o.Attrs.add(d)
 		default:
 			o.Attrs.Set("__state__", p)
 		}
@@ -56,13 +53,13 @@ func ObjectClass(name string) Class {
 
 var errNotAllowed = errors.New("which is not on the list of what may be loaded; nothing was executed")
 
-// anyClass is the table entry for a class of which nothing is known. An instance is data, its class and attributes;
-// but a name that is called with arguments may be a function, and so is not data.
+// anyClass is the table entry for an unknown class. An instance is data: its class and attributes. A name that is called
+// with arguments may be a function, so the call is an error.
 func anyClass(name string) Class {
 	c := ObjectClass(name)
 	c.Call = func(args Tuple) (any, error) {
 		if len(args) > 0 {
-			return nil, fmt.Errorf("it calls %s, %w", clip(name), errNotAllowed)
+			return nil, fmt.Errorf("it calls %.100q, %w", name, errNotAllowed)
 		}
 		return c.New(args)
 	}
@@ -82,7 +79,7 @@ type entry struct{ key, value any }
 // indexFrom is the number of entries from which a dict keeps an index.
 const indexFrom = 8
 
-// hashable returns the form of key under which it is found; false for keys that are only listed (tuples).
+// hashable returns the key of the index for a key of the dict, or false for keys that cannot be found (tuples).
 func hashable(key any) (any, bool) {
 	switch k := key.(type) {
 	case nil, bool, int64, float64, string, *Class:
@@ -149,6 +146,13 @@ func (d *Dict) Set(key, value any) {
 	}
 }
 
+// add sets the entries of another dict.
+func (d *Dict) add(other *Dict) {
+	for k, v := range other.All() {
+		d.Set(k, v)
+	}
+}
+
 // All iterates over keys and values in insertion order.
 func (d *Dict) All() iter.Seq2[any, any] {
 	return func(yield func(any, any) bool) {
@@ -160,8 +164,8 @@ func (d *Dict) All() iter.Seq2[any, any] {
 	}
 }
 
-// BuildState sets attributes of the dict object.
-func (d *Dict) BuildState(state any) error {
+// buildState sets attributes of the dict object.
+func (d *Dict) buildState(state any) error {
 	attrs, ok := state.(*Dict)
 	if !ok {
 		return fmt.Errorf("state of a dict is a %s: expected a dict", TypeName(state))
@@ -179,13 +183,18 @@ func Text(v any) (string, bool) {
 		if utf8.Valid(s) {
 			return string(s), true
 		}
-		r := make([]rune, len(s))
-		for i, c := range s {
-			r[i] = rune(c)
-		}
-		return string(r), true
+		return latin1(s), true
 	}
 	return "", false
+}
+
+// latin1 decodes Latin-1.
+func latin1(b []byte) string {
+	r := make([]rune, len(b))
+	for i, c := range b {
+		r[i] = rune(c)
+	}
+	return string(r)
 }
 
 // raw returns the bytes of a bytes object or a byte string of Python 2.
