@@ -1,3 +1,3 @@
-// Package onnx writes models in the Open Neural Network Exchange format (onnx/onnx, onnx.proto): a graph is put
-// together operator by operator and encoded in the same bytes every time. Operators are from opset 17.
+// Package onnx builds graphs operator by operator and writes them in the Open Neural Network Exchange format (onnx/onnx,
+// onnx.proto), opset 17. The same graph always has the same bytes.
 package onnx

@@ -2,26 +2,27 @@ package onnx
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"vsetrain/internal/files/elements"
 )
 
-// maxInside bounds the bytes of weights inside a file: a protocol buffer has less than 2 GiB, and operators need some.
+// maxInside bounds the bytes of weights inside a file. A protocol buffer has less than 2 GiB, part of it for operators.
 const maxInside = 1<<31 - 1<<24
 
-// alignment of tensors in a file of weights, of which a runtime maps whole pages.
+// alignment is the alignment of tensors in a file of weights, because runtimes map whole pages.
 const alignment = 1 << 16
 
-// smallest is the size in bytes from which a tensor goes into the file of weights: operators read shapes and scalars
-// when a model is loaded.
+// smallest is the size in bytes of the smallest tensor in the file of weights. Smaller tensors stay in the model, because
+// runtimes read shapes and scalars when they load it.
 const smallest = 1024
 
-// Fits reports whether a model with its weights inside is a file that runtimes read.
+// Fits reports whether runtimes can read the model as one file, with its weights inside.
 func (g *Graph) Fits() bool {
 	var n int64
 	for i := range g.tensors {
@@ -30,18 +31,13 @@ func (g *Graph) Fits() bool {
 	return n <= maxInside
 }
 
-func (t *tensor) bytes() int64 {
-	n := t.typ.size()
-	for _, d := range t.dims {
-		n *= int64(d)
-	}
-	return n
-}
+func (t *tensor) bytes() int64 { return t.typ.size() * int64(elements.Len(t.dims)) }
 
-// Encode writes a model with its weights inside, which must fit.
+// Encode writes a model with its weights inside; see Fits.
 func (g *Graph) Encode(w io.Writer) error { return g.encode(w, nil) }
 
-// EncodeApart writes a model to w and its weights to another file, which lies beside it under the name data.
+// EncodeApart writes a model to w and its weights to another file. data is the name of that file, which must be in the
+// same folder as the model.
 func (g *Graph) EncodeApart(w, weights io.Writer, data string) error {
 	out, at := bufio.NewWriter(weights), int64(0)
 	apart := map[int][]byte{}
@@ -71,7 +67,7 @@ func (g *Graph) EncodeApart(w, weights io.Writer, data string) error {
 func (g *Graph) encode(w io.Writer, apart map[int][]byte) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	before, after := g.parts()
-	heads := make([][]byte, len(g.tensors)) // what stands in front of the values of a tensor, or all of it
+	heads := make([][]byte, len(g.tensors)) // the fields of a tensor before its values, or all of them
 	size := int64(len(before) + len(after))
 	for i := range g.tensors {
 		heads[i] = g.tensors[i].head(apart[i])
@@ -94,7 +90,7 @@ func (g *Graph) encode(w io.Writer, apart map[int][]byte) error {
 	return out.Flush()
 }
 
-// frame is the model up to its graph, the last field, of a size in bytes.
+// frame encodes the model up to its last field, the graph, which has size bytes.
 func (g *Graph) frame(size int64) []byte {
 	b := number(nil, 1, irVersion)
 	b = text(b, 2, "vsetrain")
@@ -104,7 +100,7 @@ func (g *Graph) frame(size int64) []byte {
 	return protowire.AppendVarint(b, uint64(size))
 }
 
-// parts are the fields of the graph in front of the constants and after them.
+// parts encodes the fields of the graph before the constants and after them.
 func (g *Graph) parts() (before, after []byte) {
 	for i := range g.nodes {
 		before = message(before, 1, g.nodes[i].encode(i))
@@ -169,7 +165,7 @@ func (p *port) encode() []byte {
 	return message(text(nil, 1, string(p.name)), 2, message(nil, 1, tensor))
 }
 
-// head is a TensorProto as a field of the graph up to its values, or with the fields that tell where they are.
+// head encodes a TensorProto as a field of the graph, up to its values or with the fields that locate them.
 func (t *tensor) head(apart []byte) []byte {
 	var b []byte
 	for _, d := range t.dims {
@@ -189,7 +185,7 @@ func (t *tensor) head(apart []byte) []byte {
 	return append(head, b...)
 }
 
-// reference are the fields that say where in another file the values of a tensor are.
+// reference encodes the fields that locate the values of a tensor in another file.
 func (t *tensor) reference(data string, at int64) (b []byte) {
 	for _, e := range [][2]string{{"location", data}, {"offset", strconv.FormatInt(at, 10)},
 		{"length", strconv.FormatInt(t.bytes(), 10)}} {
@@ -217,28 +213,4 @@ func text(b []byte, field protowire.Number, s string) []byte {
 
 func message(b []byte, field protowire.Number, m []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
-}
-
-func floatBytes(v []float32) []byte {
-	b := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return b
-}
-
-func intBytes(v []int64) []byte {
-	b := make([]byte, 0, 8*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint64(b, uint64(x))
-	}
-	return b
-}
-
-func doubleBytes(v []float64) []byte {
-	b := make([]byte, 0, 8*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-	}
-	return b
 }

@@ -3,6 +3,8 @@ package onnx
 import (
 	"fmt"
 	"strconv"
+
+	"vsetrain/internal/files/elements"
 )
 
 // Versions of the format and of the operators that files name.
@@ -32,13 +34,13 @@ func (t Type) size() int64 {
 // Value is the name of a tensor of a graph.
 type Value string
 
-// Dim is an axis of an input or output: a number, or a name where it is known when the model runs.
+// Dim is an axis of an input or output: its length, or a name if the length is known only when the model runs.
 type Dim struct {
 	N    int
 	Name string
 }
 
-// Dims are axes, each an int or the name of one that is known when the model runs.
+// Dims returns axes, each an int or the name of an axis whose length is known when the model runs.
 func Dims(axes ...any) []Dim {
 	out := make([]Dim, len(axes))
 	for i, a := range axes {
@@ -60,7 +62,7 @@ type Attr struct {
 	Value any
 }
 
-// Graph is a model that is being put together.
+// Graph is a model that is built operator by operator.
 type Graph struct {
 	name, version   string
 	inputs, outputs []port
@@ -82,7 +84,7 @@ type node struct {
 	attrs   []Attr
 }
 
-// tensor is a constant of a graph. Values are made when it is encoded, and forgotten then.
+// tensor is a constant of a graph. Its values exist only while it is encoded.
 type tensor struct {
 	name Value
 	typ  Type
@@ -90,8 +92,7 @@ type tensor struct {
 	data func() []byte
 }
 
-// New begins a graph. version is the version of the program, which the file names; params returns the values of a
-// parameter.
+// New begins a graph. version is the version of this program, for the file; params returns the values of a parameter.
 func New(name, version string, params func(name string) []float32) *Graph {
 	return &Graph{name: name, version: version, params: params, known: map[Value]bool{}}
 }
@@ -102,18 +103,18 @@ func (g *Graph) Input(name string, t Type, dims []Dim) Value {
 	return Value(name)
 }
 
-// Output makes a value an output of that name.
+// Output makes a value an output of the given name.
 func (g *Graph) Output(name string, t Type, dims []Dim, v Value) {
 	g.nodes = append(g.nodes, node{op: "Identity", in: []Value{v}, out: []Value{Value(name)}})
 	g.outputs = append(g.outputs, port{Value(name), t, dims})
 }
 
-// Op adds an operator with one result. An argument "" is one that is left out.
+// Op adds an operator with one result. An argument "" is omitted.
 func (g *Graph) Op(op string, in []Value, attrs ...Attr) Value {
 	return g.Ops(op, []bool{true}, in, attrs...)[0]
 }
 
-// Ops adds an operator with several results; those that are not wanted are "".
+// Ops adds an operator with several results; results that are not wanted are "".
 func (g *Graph) Ops(op string, wanted []bool, in []Value, attrs ...Attr) []Value {
 	out := make([]Value, len(wanted))
 	for i, w := range wanted {
@@ -136,9 +137,9 @@ func (g *Graph) add(t tensor) Value {
 	return t.name
 }
 
-// Tensor adds a constant that values returns when the graph is encoded; one that has the name already is used again.
+// Tensor adds a float32 constant, unless the graph has one of that name. Encoding calls values.
 func (g *Graph) Tensor(name string, dims []int, values func() []float32) Value {
-	return g.add(tensor{Value(name), Float, dims, func() []byte { return floatBytes(values()) }})
+	return g.add(tensor{Value(name), Float, dims, func() []byte { return elements.Bytes(values()) }})
 }
 
 // Param adds a parameter under its own name.
@@ -149,41 +150,41 @@ func (g *Graph) Param(name string, dims []int) Value {
 // Values returns the values of a parameter, for constants that are computed from it.
 func (g *Graph) Values(name string) []float32 { return g.params(name) }
 
-// Scalar is a constant without axes.
+// Scalar adds a float32 constant without axes.
 func (g *Graph) Scalar(v float32) Value {
 	return g.add(tensor{Value("const." + strconv.FormatFloat(float64(v), 'g', -1, 32)), Float, nil,
-		func() []byte { return floatBytes([]float32{v}) }})
+		func() []byte { return elements.Bytes(v) }})
 }
 
-// Ints is a constant int64 [n].
+// Ints adds an int64 constant [n].
 func (g *Graph) Ints(v ...int64) Value {
 	name := "ints"
 	for _, x := range v {
 		name += "." + strconv.FormatInt(x, 10)
 	}
-	return g.add(tensor{Value(name), Int64, []int{len(v)}, func() []byte { return intBytes(v) }})
+	return g.add(tensor{Value(name), Int64, []int{len(v)}, func() []byte { return elements.Bytes(v) }})
 }
 
-// Int is a constant int64 without axes.
+// Int adds an int64 constant without axes.
 func (g *Graph) Int(v int64) Value {
 	return g.add(tensor{Value("int." + strconv.FormatInt(v, 10)), Int64, nil,
-		func() []byte { return intBytes([]int64{v}) }})
+		func() []byte { return elements.Bytes(v) }})
 }
 
-// Doubles is a constant float64 of a name and shape.
+// Doubles adds a float64 constant.
 func (g *Graph) Doubles(name string, dims []int, v []float64) Value {
-	return g.add(tensor{Value(name), Double, dims, func() []byte { return doubleBytes(v) }})
+	return g.add(tensor{Value(name), Double, dims, func() []byte { return elements.Bytes(v) }})
 }
 
 // Cast converts the elements of a value.
 func (g *Graph) Cast(v Value, t Type) Value { return g.Op("Cast", []Value{v}, Attr{"to", int(t)}) }
 
-// Axis is the length of an axis of a value, int64 without axes.
+// Axis returns the length of an axis of a value, int64 without axes.
 func (g *Graph) Axis(v Value, axis int) Value {
 	return g.Op("Gather", []Value{g.Op("Shape", []Value{v}), g.Int(int64(axis))})
 }
 
-// Transpose orders the axes of a value anew.
+// Transpose permutes the axes of a value.
 func (g *Graph) Transpose(v Value, perm ...int) Value {
 	return g.Op("Transpose", []Value{v}, Attr{"perm", perm})
 }
@@ -198,7 +199,7 @@ func (g *Graph) Squeeze(v Value, axes ...int64) Value {
 	return g.Op("Squeeze", []Value{v, g.Ints(axes...)})
 }
 
-// Reshape gives a value another shape; 0 keeps the length of an axis and -1 takes what is left.
+// Reshape gives a value another shape; 0 keeps the length of an axis, and -1 infers it.
 func (g *Graph) Reshape(v Value, dims ...int64) Value {
 	return g.Op("Reshape", []Value{v, g.Ints(dims...)})
 }

@@ -24,22 +24,21 @@ func fields(t *testing.T, b []byte) map[protowire.Number][]any {
 			t.Fatal(protowire.ParseError(n))
 		}
 		b = b[n:]
+		var v any
 		switch typ {
 		case protowire.VarintType:
-			v, n := protowire.ConsumeVarint(b)
-			all[num], b = append(all[num], v), b[n:]
+			v, n = protowire.ConsumeVarint(b)
 		case protowire.Fixed32Type:
-			v, n := protowire.ConsumeFixed32(b)
-			all[num], b = append(all[num], v), b[n:]
+			v, n = protowire.ConsumeFixed32(b)
 		case protowire.BytesType:
-			v, n := protowire.ConsumeBytes(b)
-			if n < 0 {
-				t.Fatal(protowire.ParseError(n))
-			}
-			all[num], b = append(all[num], v), b[n:]
+			v, n = protowire.ConsumeBytes(b)
 		default:
 			t.Fatalf("field %d of wire type %d", num, typ)
 		}
+		if n < 0 {
+			t.Fatal(protowire.ParseError(n))
+		}
+		all[num], b = append(all[num], v), b[n:]
 	}
 	return all
 }
