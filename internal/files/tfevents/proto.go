@@ -27,7 +27,7 @@ import (
 //	protobuf.Value     number_value 2 (double), string_value 3, bool_value 4
 const statusStart = 1
 
-// emptyTensor is TensorBoard's value of a summary that is all metadata: float, shape [0].
+// emptyTensor is the value of a summary that has only metadata: float, shape [0].
 var emptyTensor = []byte{0x08, 0x01, 0x12, 0x02, 0x12, 0x00}
 
 func appendBytes[T string | []byte](b []byte, field protowire.Number, v T) []byte {
@@ -86,7 +86,7 @@ func (e *Event) settings() []byte {
 // seconds is the time of the event since 1970.
 func (e *Event) seconds() float64 { return float64(e.Wall.Unix()) + float64(e.Wall.Nanosecond())/1e9 }
 
-// fields calls f for each field of a message. Exactly one of number (for numbers) and data (for bytes) counts.
+// fields calls f for each field of a message, with its number or its data.
 func fields(b []byte, f func(field protowire.Number, wire protowire.Type, number uint64, data []byte) error) error {
 	for len(b) > 0 {
 		field, wire, n := protowire.ConsumeTag(b)
@@ -121,7 +121,7 @@ func fields(b []byte, f func(field protowire.Number, wire protowire.Type, number
 	return nil
 }
 
-// decode reads the protocol buffer of an event. An event may hold several values; one Event is returned for each.
+// decode reads the protocol buffer of an event, and returns an Event for each of its values.
 func decode(b []byte) ([]Event, error) {
 	var head Event
 	var values []Event
@@ -165,7 +165,7 @@ func decode(b []byte) ([]Event, error) {
 	return values, nil
 }
 
-// wallTime converts seconds; times no calendar holds become zero.
+// wallTime converts seconds since 1970. Times beyond any calendar become zero.
 func wallTime(seconds float64) time.Time {
 	if math.Abs(seconds) < 1e11 {
 		whole, frac := math.Modf(seconds)

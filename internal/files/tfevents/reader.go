@@ -13,7 +13,7 @@ import (
 // maxRecord bounds a record.
 const maxRecord = 64 << 20
 
-// Read returns the events of a file. An incomplete record at the end, as a killed writer leaves it, is ignored; a wrong
+// Read returns the events of a file. It ignores an incomplete record at the end, which a killed writer leaves; a wrong
 // checksum is an error.
 func Read(path string) ([]Event, error) {
 	f, _, err := regular.Open(path)
@@ -28,18 +28,17 @@ func Read(path string) ([]Event, error) {
 	return events, nil
 }
 
-func read(r io.Reader) ([]Event, error) {
-	var events []Event
+func read(r io.Reader) (events []Event, err error) {
 	in := bufio.NewReader(r)
 	for at := int64(0); ; {
 		data, err := readRecord(in)
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			return events, nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("record at byte %d: %w", at, err)
+		var e []Event
+		if err == nil {
+			e, err = decode(data)
 		}
-		e, err := decode(data)
 		if err != nil {
 			return nil, fmt.Errorf("record at byte %d: %w", at, err)
 		}
@@ -48,11 +47,11 @@ func read(r io.Reader) ([]Event, error) {
 	}
 }
 
-// errBroken is a record whose bytes are not those that were written.
+// errBroken is the error for a record that differs from what was written.
 var errBroken = errors.New("broken record")
 
-// readRecord returns the data of the next record, io.EOF or io.ErrUnexpectedEOF at the end, and errBroken; other errors
-// are of in.
+// readRecord returns the data of the next record. The error is io.EOF or io.ErrUnexpectedEOF at the end, errBroken, or
+// an error of in.
 func readRecord(in io.Reader) ([]byte, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

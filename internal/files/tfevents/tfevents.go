@@ -1,4 +1,4 @@
-// Package tfevents writes TensorBoard event files, and reads them back for tests.
+// Package tfevents writes, reads and truncates TensorBoard event files.
 //
 // A file is a sequence of TFRecords, each
 //
@@ -7,7 +7,7 @@
 // where masked(c) = ((c >> 15) | (c << 17)) + 0xa282ead8 and data is an Event in protocol buffer encoding; the first
 // event holds the file version. Source: tensorflow/core/lib/io/record_writer.cc, tensorflow/core/util/event.proto.
 //
-// Why not a TensorFlow library: those for Go are no longer maintained.
+// Why not a TensorFlow library: nobody maintains one for Go.
 package tfevents
 
 import (
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Event is one entry of a file. Scalars have a tag and a value; the first event of a file has neither, but a file
-// version; a start has a step only.
+// Event is one entry of a file. A scalar has a tag and a value, the first event of a file has a file version, and a start
+// has only a step.
 type Event struct {
 	Wall        time.Time // to the microsecond
 	Step        int64
@@ -25,7 +25,7 @@ type Event struct {
 	Tag         string
 	Value       float32
 	HParams     map[string]any // settings of a run: bool, float64 or string, by name; read back as nil
-	Start       bool           // a session begins at Step: what earlier sessions wrote from there on is void
+	Start       bool           // a session begins at Step and replaces the events of earlier ones from there on
 }
 
 // hparamsTag is the tag of the event that holds the settings of a run (tensorboard/plugins/hparams/metadata.py).

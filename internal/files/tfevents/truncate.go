@@ -12,10 +12,9 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// Truncate cuts every event file in dir off before its first event that accept rejects, so that a session which
-// repeats steps writes each of them once. Start events stay, because the validation of the step before may stand after
-// them. What a killed writer left unfinished or broken at the end is cut off too; TensorBoard reads no further than
-// that.
+// Truncate truncates every event file in dir at the first event that accept rejects, so that a session that repeats steps
+// writes each of them once. Start events stay, because the validation of the step before may follow them. An unfinished
+// or broken record, which a killed writer leaves at the end, is cut off too: TensorBoard stops reading there.
 func Truncate(dir string, accept func(Event) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -44,11 +43,8 @@ func truncate(path string, accept func(Event) bool) error {
 		return err
 	}
 	end, err := intact(f, accept)
-	if err != nil {
+	if err != nil || end == info.Size() {
 		return err
-	}
-	if end == info.Size() {
-		return nil
 	}
 	if err := f.Truncate(end); err != nil {
 		return err
@@ -56,8 +52,8 @@ func truncate(path string, accept func(Event) bool) error {
 	return f.Sync()
 }
 
-// intact is the length of the records before the first one that is broken or holds an event that accept rejects. An
-// error means that reading failed, so that what follows is unknown.
+// intact returns the length of the records before the first one that is broken or holds an event that accept rejects. An
+// error means that reading failed, so that the rest is unknown.
 func intact(r io.Reader, accept func(Event) bool) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for {

@@ -2,6 +2,7 @@ package tfevents
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,8 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// Writer appends events to a file. Its methods may be called from several goroutines. Events are buffered: call Flush
-// after what a reader should see. A write error stays and is returned by every later call.
+// Writer appends events to a file. Several goroutines may call its methods. Events are buffered: call Flush to show them
+// to readers. After an error, every call returns that error.
 type Writer struct {
 	mu   sync.Mutex
 	f    disk.File
@@ -23,10 +24,12 @@ type Writer struct {
 	buf  *bufio.Writer
 	rec  []byte
 	err  error
+
+	closed bool
 }
 
 // Create starts an event file in dir, which must exist. TensorBoard finds it by its name,
-// events.out.tfevents.<seconds of started>.<hostname>; a number is appended when that file exists already.
+// events.out.tfevents.<seconds of started>.<hostname>, with a number at the end if that file exists.
 func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 	name := filepath.Join(dir, fmt.Sprintf(Prefix+"%010d.%s", started.Unix(), cleanName(hostname)))
 	for i := range 1000 {
@@ -42,17 +45,11 @@ func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 			return nil, explain(path, err)
 		}
 		w := &Writer{f: f, path: path, buf: bufio.NewWriter(f)}
-		if err := w.add(Event{Wall: started, FileVersion: fileVersion}); err != nil {
+		w.add(Event{Wall: started, FileVersion: fileVersion})
+		w.Flush()
+		if err := w.do(func() error { return disk.Now().SyncDir(dir) }); err != nil {
 			f.Close()
 			return nil, err
-		}
-		if err := w.Flush(); err != nil {
-			f.Close()
-			return nil, err
-		}
-		if err := disk.Now().SyncDir(dir); err != nil {
-			f.Close()
-			return nil, explain(path, err)
 		}
 		return w, nil
 	}
@@ -61,16 +58,12 @@ func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 
 // cleanName keeps the characters of a host name that are safe in a file name.
 func cleanName(host string) string {
-	clean := strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r) {
 			return r
 		}
 		return '_'
-	}, host)
-	if clean == "" {
-		return "localhost"
-	}
-	return clean
+	}, cmp.Or(host, "localhost"))
 }
 
 // Scalar appends a value of the curve tag at step.
@@ -78,7 +71,7 @@ func (w *Writer) Scalar(tag string, step int64, wall time.Time, v float32) error
 	return w.add(Event{Tag: tag, Step: step, Wall: wall, Value: v})
 }
 
-// HParams writes the settings of a run, bool, float64 or string by name, for the HPARAMS page of TensorBoard.
+// HParams writes the settings of a run for the HPARAMS page of TensorBoard: bool, float64 or string, by name.
 func (w *Writer) HParams(wall time.Time, settings map[string]any) error {
 	for name, v := range settings {
 		switch v.(type) {
@@ -90,26 +83,35 @@ func (w *Writer) HParams(wall time.Time, settings map[string]any) error {
 	return w.add(Event{Wall: wall, Tag: hparamsTag, HParams: settings})
 }
 
-// Start says that a session begins whose first step is the given one: a TensorBoard that has read more of an earlier
-// session forgets what it knows of that step and the later ones
+// Start begins a session at a step: TensorBoard discards what it has read of that step and later ones
 // (tensorboard/backend/event_processing/event_accumulator.py).
 func (w *Writer) Start(step int64, wall time.Time) error {
 	return w.add(Event{Step: step, Wall: wall, Start: true})
 }
 
 func (w *Writer) add(e Event) error {
+	return w.do(func() error {
+		w.rec = appendRecord(w.rec[:0], e.encode())
+		_, err := w.buf.Write(w.rec)
+		return err
+	})
+}
+
+// do calls f, unless there was an error before, and keeps its error.
+func (w *Writer) do(f func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.rec = appendRecord(w.rec[:0], e.encode())
-		_, err := w.buf.Write(w.rec)
-		w.setError(err)
+		w.err = explain(w.path, f())
 	}
 	return w.err
 }
 
-// explain says what a failed write needs: events belong to a run, which can be resumed.
+// explain adds the remedy to the error of a write: events belong to a run, which can be resumed.
 func explain(path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	err = atomicfile.Explain("write", path, err)
 	if e, ok := errors.AsType[*atomicfile.Error](err); ok && e.Kind == atomicfile.ErrDiskFull {
 		e.Remedy = "free space and resume"
@@ -117,48 +119,23 @@ func explain(path string, err error) error {
 	return fmt.Errorf("tfevents: %w", err)
 }
 
-// setError remembers the first error.
-func (w *Writer) setError(err error) {
-	if w.err == nil && err != nil {
-		w.err = explain(w.path, err)
-	}
-}
-
 // Flush hands all events to the operating system.
-func (w *Writer) Flush() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.setError(w.buf.Flush())
-	}
-	return w.err
-}
+func (w *Writer) Flush() error { return w.do(w.buf.Flush) }
 
-// Sync makes everything appended durable.
+// Sync makes all events durable.
 func (w *Writer) Sync() error {
-	err := w.Flush()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		w.setError(w.f.Sync())
-		err = w.err
-	}
-	return err
+	w.Flush()
+	return w.do(w.f.Sync)
 }
 
-// Close flushes and closes the file. Calls after it fail.
+// Close flushes and closes the file. Later calls return an error.
 func (w *Writer) Close() error {
 	err := w.Flush()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.f == nil {
-		return err
-	}
-	closeErr := w.f.Close()
-	w.f = nil
-	w.setError(errors.New("the writer is closed"))
-	if err == nil && closeErr != nil {
-		err = explain(w.path, closeErr)
+	if !w.closed {
+		err = cmp.Or(err, explain(w.path, w.f.Close()))
+		w.closed, w.err = true, cmp.Or(w.err, explain(w.path, errors.New("the writer is closed")))
 	}
 	return err
 }
