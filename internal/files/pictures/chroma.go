@@ -2,25 +2,25 @@ package pictures
 
 import "image"
 
-// Pictures with colours at half the resolution. The decoders of Go give each colour sample to all its pixels; those
-// that Pillow uses smooth between the samples. These are their rules, so that features of a picture are the same.
+// Pictures with chroma at half the resolution. Go's decoders give each chroma sample to all its pixels; the decoders that
+// Pillow uses interpolate between the samples. This file does the same, so that features of a picture are the same.
 
-// plane is the samples of one colour: width and height count those that belong to the picture.
+// plane holds the samples of one chroma channel, width by height.
 type plane struct {
 	pix                   []byte
 	width, height, stride int
 }
 
-// at returns row y; rows beyond the picture are those at its edge.
+// at returns row y, clamped to the picture.
 func (p *plane) at(y int) []byte {
 	return p.pix[min(max(y, 0), p.height-1)*p.stride:][:p.width]
 }
 
-// chroma are the samples of both colours for every pixel, [height, width].
+// chroma holds both chroma channels at full resolution, [height, width].
 type chroma struct{ cb, cr []byte }
 
-// halved returns how many pixels one colour sample has in each direction, and whether it is one of the kinds that are
-// smoothed: 4:2:0, 4:2:2 and 4:4:0.
+// halved returns how many pixels one chroma sample covers in each direction, and whether it is one of the kinds that are
+// interpolated: 4:2:0, 4:2:2 and 4:4:0.
 func halved(m *image.YCbCr) (across, down int, ok bool) {
 	switch m.SubsampleRatio {
 	case image.YCbCrSubsampleRatio420:
@@ -33,7 +33,7 @@ func halved(m *image.YCbCr) (across, down int, ok bool) {
 	return 1, 1, false
 }
 
-// smoothed brings the colours of a picture to its resolution; nil where it needs nothing.
+// smoothed interpolates the chroma of a picture to its full resolution; nil if it is not one of these kinds.
 func smoothed(m *image.YCbCr, rows func(dst []byte, p *plane, width, height, across, down int)) *chroma {
 	across, down, ok := halved(m)
 	w, h := m.Rect.Dx(), m.Rect.Dy()
@@ -48,9 +48,9 @@ func smoothed(m *image.YCbCr, rows func(dst []byte, p *plane, width, height, acr
 	return c
 }
 
-// jpegRows follows jdsample.c of libjpeg-turbo ("fancy upsampling"): a sample counts three times as much as its
-// neighbour on the side of the pixel. Rounding goes up and down in turn. A picture of up to two samples across is not
-// smoothed.
+// jpegRows follows jdsample.c of libjpeg-turbo ("fancy upsampling"): a sample weighs three times as much as its
+// neighbour on the side of the pixel, and rounding alternates between up and down. A picture of up to two samples across
+// is not interpolated.
 func jpegRows(dst []byte, p *plane, width, height, across, down int) {
 	sums := make([]int, p.width)
 	for y := range height {
@@ -123,7 +123,6 @@ func webpRows(dst []byte, p *plane, width, height, _, _ int) {
 // jpegToRGB converts colours as jdcolor.c of libjpeg-turbo does.
 func jpegToRGB(y, cb, cr byte) (r, g, b byte) {
 	u, v := int(cb)-128, int(cr)-128
-	clip := func(x int) byte { return byte(min(255, max(0, x))) }
 	const half = 1 << 15
 	return clip(int(y) + (91881*v+half)>>16), clip(int(y) + (-22554*u-46802*v+half)>>16),
 		clip(int(y) + (116130*u+half)>>16)

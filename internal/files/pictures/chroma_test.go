@@ -8,12 +8,13 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture lies what Pillow
-// 13.0 (libjpeg-turbo, libwebp) made of it. WebP is equal; the transform of a JPEG rounds luma and colours by one at
-// most in another way, which is three in blue.
+// Chroma at half the resolution, and animations, are decoded as Pillow 13.0 (libjpeg-turbo, libwebp) does: next to each
+// picture is what Pillow made of it. WebP is equal; the transform of a JPEG rounds luma and chroma differently by at most
+// one, which is three in blue.
 func TestColoursAsPillow(t *testing.T) {
 	dir := try.Fixtures(t, "pictures")
-	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0} {
+	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0,
+		"animated-lossy.webp": 0, "animated-lossless.webp": 0} {
 		got := try.Get(Open(t.Context(), filepath.Join(dir, name)))(t)
 		want, err := Open(t.Context(), filepath.Join(dir, strings.TrimSuffix(name, filepath.Ext(name))+".png"))
 		try.Do(t, err)

@@ -2,6 +2,7 @@ package pictures
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,12 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Limits of a picture: the bytes of its file, its pixels, the bytes that its decoder takes, and the scans of a
-// progressive JPEG, each of which goes over the whole picture again.
+// Limits of a picture.
 const (
-	MaxBytes   = 256 << 20
 	MaxPixels  = 120_000_000
-	MaxDecoded = 800 << 20
-	MaxScans   = 100
+	maxBytes   = 256 << 20 // of the file
+	maxDecoded = 800 << 20 // bytes that its decoder takes
+	maxScans   = 100       // of a progressive JPEG, each of which passes over the whole picture
 )
 
 // formats are the names of the decoders that are used, as package image has them.
@@ -41,25 +41,25 @@ func newRGB(width, height int) *RGB {
 
 // Open reads a picture file.
 func Open(ctx context.Context, path string) (*RGB, error) {
-	b, err := regular.ReadFile(path, MaxBytes, "a picture")
+	b, err := regular.ReadFile(path, maxBytes, "a picture")
 	if err != nil {
 		return nil, err
 	}
-	p, err := Decode(ctx, b, MaxDecoded)
+	p, err := Decode(ctx, b, maxDecoded)
 	if err != nil {
 		return nil, regular.Explain(fmt.Errorf("%s: %w", path, err), path, regular.Picture)
 	}
 	return p, nil
 }
 
-// reader hands an encoded picture to its decoder a little at a time, and fails once ctx is done: a decoder has no other
-// end. It has no method but Read, which decoders would call instead.
+// reader hands an encoded picture to its decoder in small pieces and fails when ctx is done, the only way to stop a
+// decoder. It has no other methods, which decoders would call instead of Read.
 type reader struct {
 	ctx  context.Context
 	from *bytes.Reader
 }
 
-// Read implements io.Reader. 512 bytes of a progressive JPEG hold three scans, which take at most a second.
+// Read reads up to 512 bytes: in a progressive JPEG these hold three scans, which take at most a second.
 func (r reader) Read(b []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -67,14 +67,14 @@ func (r reader) Read(b []byte) (int, error) {
 	return r.from.Read(b[:min(len(b), 512)])
 }
 
-// Decode reads a picture whose decoder takes at most that many bytes, and turns it as its EXIF orientation says. Of an
-// animation it reads the first frame. Transparency is left out: the colours are those behind it. When ctx ends it
-// returns soon; a lossy WebP and the last pass of a progressive JPEG are computed to their end.
+// Decode reads a picture whose decoder takes at most most bytes, and turns it upright by its EXIF orientation. It reads
+// the first frame of an animation, and ignores transparency: a transparent pixel keeps its colour. When ctx ends, Decode
+// returns soon; only a lossy WebP and the last pass of a progressive JPEG are finished.
 func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(b))
 	switch {
 	case err != nil || !formats[format]:
-		return nil, fmt.Errorf("expected a JPEG, PNG, WebP or GIF: %w", cmpErr(err, errors.New("found "+format)))
+		return nil, fmt.Errorf("expected a JPEG, PNG, WebP or GIF: %w", cmp.Or(err, errors.New("found "+format)))
 	case c.Width < 1 || c.Height < 1:
 		return nil, fmt.Errorf("a picture of %d x %d pixels", c.Width, c.Height)
 	case c.Width > MaxPixels/c.Height:
@@ -88,8 +88,8 @@ func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 			bytesOfPixel += 4 * bytesOfPixel
 		}
 	}
-	if scans > MaxScans {
-		return nil, fmt.Errorf("a JPEG of more than %d scans; store it anew with fewer", MaxScans)
+	if scans > maxScans {
+		return nil, fmt.Errorf("a JPEG of more than %d scans; save it again with fewer", maxScans)
 	}
 	// The picture of the decoder, and the three bytes of a pixel that it is turned into.
 	if all := int64(c.Width) * int64(c.Height) * (bytesOfPixel + 3); all > most {
@@ -133,7 +133,7 @@ func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 	return p.on(c.Width, c.Height, at.Min).turned(orientation(b)), nil
 }
 
-// depth is how many bytes a pixel takes at most as a decoder leaves it.
+// depth returns how many bytes a decoded pixel takes at most.
 func depth(m color.Model) int {
 	switch m {
 	case color.GrayModel:
@@ -151,10 +151,10 @@ func depth(m color.Model) int {
 	return 4
 }
 
-// jpegScans counts the scans of a JPEG, up to one more than MaxScans, and says whether it is progressive.
+// jpegScans counts the scans of a JPEG, up to one more than maxScans, and reports whether it is progressive.
 func jpegScans(b []byte) (scans int, progressive bool) {
 	const scan, firstProgressive, stuffed = 0xda, 0xc2, 0
-	for i := 0; i+1 < len(b) && scans <= MaxScans; i++ {
+	for i := 0; i+1 < len(b) && scans <= maxScans; i++ {
 		if b[i] != 0xff || b[i+1] == stuffed {
 			continue
 		}
@@ -171,7 +171,7 @@ func jpegScans(b []byte) (scans int, progressive bool) {
 	return scans, progressive
 }
 
-// rules are the rules of a format for pictures of luma and colours.
+// rules are how a format converts luma and chroma.
 type rules struct {
 	convert func(y, cb, cr byte) (r, g, b byte)
 	rows    func(dst []byte, p *plane, width, height, across, down int) // see smoothed
@@ -181,20 +181,12 @@ type rules struct {
 // values of a JPEG use all of 0 to 255.
 func videoToRGB(y, cb, cr byte) (r, g, b byte) {
 	luma := int(y) * 19077 >> 8
-	clip := func(v int) byte { return byte(min(255, max(0, v>>6))) }
-	return clip(luma + int(cr)*26149>>8 - 14234), clip(luma - int(cb)*6419>>8 - int(cr)*13320>>8 + 8708),
-		clip(luma + int(cb)*33050>>8 - 17685)
+	return clip((luma + int(cr)*26149>>8 - 14234) >> 6),
+		clip((luma - int(cb)*6419>>8 - int(cr)*13320>>8 + 8708) >> 6),
+		clip((luma + int(cb)*33050>>8 - 17685) >> 6)
 }
 
-func cmpErr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
-
-// toRGB converts an image to a picture of a size. The first frame of a GIF may be smaller; around it the picture is
-// black.
+// toRGB converts an image to a picture of the given size. Around a smaller first frame of a GIF the picture is black.
 func toRGB(ctx context.Context, img image.Image, width, height int, use rules) (*RGB, error) {
 	p, r := newRGB(width, height), img.Bounds()
 	r = r.Intersect(image.Rect(0, 0, width, height))
@@ -244,7 +236,7 @@ func (u rules) pixels(m *image.YCbCr) func(x, y int) (r, g, b byte) {
 	}
 }
 
-// on returns the picture with its corner at a place of a black one.
+// on returns a black picture of the given size with this one at a point.
 func (p *RGB) on(width, height int, at image.Point) *RGB {
 	if width == p.Width && height == p.Height {
 		return p

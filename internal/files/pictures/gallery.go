@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Endings are the endings of picture files, in the order in which they are looked for.
+// Endings are the endings of picture files, in the order in which Gallery looks for them.
 var Endings = []string{".jpg", ".jpeg", ".png", ".webp", ".gif"}
 
 // Gallery finds the picture files of images in a folder.
 type Gallery struct{ dir string }
 
-// FolderOf returns the folder of pictures of a data set: the one that is named, or else images in the folder of the
-// data set; "" if there is none.
+// FolderOf returns the folder of pictures of a data set: named, or else the folder images of the data set; "" if there is
+// none.
 func FolderOf(named, data string) string {
 	if named != "" || data == "" {
 		return named
@@ -26,7 +26,7 @@ func FolderOf(named, data string) string {
 	return dir
 }
 
-// OpenGallery opens a folder of pictures; that it is one is checked.
+// OpenGallery opens a folder of pictures. It is an error if there is no folder.
 func OpenGallery(dir string) (*Gallery, error) {
 	switch st, err := os.Stat(dir); {
 	case err != nil:
@@ -37,8 +37,8 @@ func OpenGallery(dir string) (*Gallery, error) {
 	return &Gallery{dir}, nil
 }
 
-// Path returns the picture of an image id: the file of that name, or of that name with one of Endings after it. An id
-// that would leave the folder, and one without a file, is an error (fs.ErrNotExist).
+// Path returns the picture of an image id: the file of that name, or of that name and one of Endings. An id that would
+// leave the folder or has no file is an error (fs.ErrNotExist).
 func (g *Gallery) Path(id string) (string, error) {
 	for _, end := range append([]string{""}, Endings...) {
 		name := filepath.FromSlash(id + end)
@@ -53,7 +53,7 @@ func (g *Gallery) Path(id string) (string, error) {
 	return "", fmt.Errorf("%s: no picture of image %q: %w", g.dir, id, fs.ErrNotExist)
 }
 
-// Open opens the picture of an image id: below the folder and nowhere else, also where the file is a link.
+// Open opens the picture of an image id. A link that leads outside the folder is an error.
 func (g *Gallery) Open(id string) (*os.File, error) {
 	path, err := g.Path(id)
 	if err != nil {

@@ -107,7 +107,7 @@ func TestOrientation(t *testing.T) {
 	for i, want := range []string{"123/456", "321/654", "654/321", "456/123", "14/25/36", "41/52/63", "63/52/41",
 		"36/25/14"} {
 		turned := bytes.Join([][]byte{b.Bytes()[:head], chunk("eXIf", tiff(byte(i+1))), b.Bytes()[head:]}, nil)
-		p := try.Get(Decode(t.Context(), turned, MaxDecoded))(t)
+		p := try.Get(Decode(t.Context(), turned, maxDecoded))(t)
 		if got := greys(p); got != want {
 			t.Errorf("orientation %d: %s, want %s", i+1, got, want)
 		}
@@ -116,7 +116,7 @@ func TestOrientation(t *testing.T) {
 	webp, err := base64.StdEncoding.DecodeString("UklGRloAAABXRUJQVlA4WAoAAAAIAAAAAgAAAQAAVlA4TBkAAAAvAkAAAC+QmfMfAd" +
 		"S0bcCGOv9yakT/Y3oBAEVYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAgAAAAAAAA=")
 	try.Do(t, err)
-	p := try.Get(Decode(t.Context(), webp, MaxDecoded))(t)
+	p := try.Get(Decode(t.Context(), webp, maxDecoded))(t)
 	if greys(p) != "36/25/14" {
 		t.Errorf("WebP: %s", greys(p))
 	}
@@ -124,7 +124,7 @@ func TestOrientation(t *testing.T) {
 	try.Do(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
 	exif := append([]byte("Exif\x00\x00"), tiff(6)...)
 	app1 := append([]byte{0xff, 0xe1, 0, byte(2 + len(exif))}, exif...)
-	p = try.Get(Decode(t.Context(), bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), MaxDecoded))(t)
+	p = try.Get(Decode(t.Context(), bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), maxDecoded))(t)
 	if p.Width != 8 || p.Height != 16 {
 		t.Errorf("JPEG: %d x %d", p.Width, p.Height)
 	}
@@ -147,20 +147,10 @@ func TestDecodeColours(t *testing.T) {
 			try.Do(t, gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{paletted}, Delay: []int{0},
 				Config: image.Config{Width: 2, Height: 1, ColorModel: paletted.Palette}}))
 		}
-		p := try.Get(Decode(t.Context(), b.Bytes(), MaxDecoded))(t)
+		p := try.Get(Decode(t.Context(), b.Bytes(), maxDecoded))(t)
 		if !bytes.Equal(p.Pix, []byte{0, 0, 0, 200, 100, 50}) {
 			t.Errorf("%T: %v", m, p.Pix)
 		}
-	}
-}
-
-// A lossy WebP has other luma than a JPEG: Pillow reads this one of 16 x 16 pixels, that it wrote, as 201, 60, 30.
-func TestWebPColours(t *testing.T) {
-	b := try.Get(base64.StdEncoding.DecodeString("UklGRjoAAABXRUJQVlA4IC4AAADQAQCdASoQABAAAUAmJaACdL" +
-		"oB+AADsAD+7nZ//lKvBY3cz/9tD+tD+tD/pQAA"))(t)
-	p := try.Get(Decode(t.Context(), b, MaxDecoded))(t)
-	if at := p.Pix[3*(8*16+8):][:3]; !bytes.Equal(at, []byte{201, 60, 30}) {
-		t.Errorf("%v, want 201 60 30", at)
 	}
 }
 
@@ -173,35 +163,28 @@ func TestDecodeErrors(t *testing.T) {
 	binary.BigEndian.PutUint32(bomb[20:], 40_000)
 	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
 	for _, c := range []struct {
-		name, want string
-		data       []byte
+		want string
+		data []byte
 	}{
-		{"bomb", "a picture of 50000 x 40000 pixels; expected at most 120 million, make it smaller", bomb},
-		{"cut", "broken png: png: invalid format: not enough pixel data", b.Bytes()[:50]},
-		{"text", "expected a JPEG, PNG, WebP or GIF: image: unknown format", []byte("a text")},
-		{"empty", "expected a JPEG, PNG, WebP or GIF: image: unknown format", nil},
+		{"a picture of 50000 x 40000 pixels; expected at most 120 million, make it smaller", bomb},
+		{"broken png: png: invalid format: not enough pixel data", b.Bytes()[:50]},
+		{"expected a JPEG, PNG, WebP or GIF: image: unknown format", []byte("a text")},
+		{"expected a JPEG, PNG, WebP or GIF: image: unknown format", nil},
 	} {
-		if _, err := Decode(t.Context(), c.data, MaxDecoded); err == nil || err.Error() != c.want {
-			t.Errorf("%s: %v, want %s", c.name, err, c.want)
-		}
+		try.Refuses(Decode(t.Context(), c.data, maxDecoded))(t, c.want)
 	}
 	path := filepath.Join(t.TempDir(), "a.png")
 	try.Do(t, os.WriteFile(path, []byte("x"), 0o644))
-	if _, err := Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), path+": expected a JPEG") {
-		t.Errorf("%v", err)
-	}
+	try.Refuses(Open(t.Context(), path))(t, path+": expected a JPEG")
 }
 
 // Whatever the bytes are, nothing panics, and a picture has the pixels it says.
 func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
-	fatalF := func(err error) {
-		try.Do(f, err)
-	}
-	fatalF(png.Encode(&b, six()))
-	f.Add(b.Bytes())
+	try.Do(f, png.Encode(&b, six()))
+	f.Add(bytes.Clone(b.Bytes()))
 	b.Reset()
-	fatalF(jpeg.Encode(&b, six(), nil))
+	try.Do(f, jpeg.Encode(&b, six(), nil))
 	f.Add(b.Bytes())
 	f.Add(append([]byte("RIFF\x00\x00\x00\x00WEBPEXIF\x1a\x00\x00\x00"), tiff(3)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -209,7 +192,7 @@ func FuzzDecode(f *testing.F) {
 		if c, _, err := image.DecodeConfig(bytes.NewReader(b)); err != nil || c.Width > 1<<20/max(1, c.Height) {
 			return
 		}
-		if p, err := Decode(t.Context(), b, MaxDecoded); err == nil && len(p.Pix) != 3*p.Width*p.Height {
+		if p, err := Decode(t.Context(), b, maxDecoded); err == nil && len(p.Pix) != 3*p.Width*p.Height {
 			t.Errorf("%d x %d pixels of %d bytes", p.Width, p.Height, len(p.Pix))
 		}
 	})
@@ -225,21 +208,17 @@ func TestBombs(t *testing.T) {
 		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[12:]))
 	}
 	const rgba = 6
-	if _, err := Decode(t.Context(), header(10_900, 11_000, 16, rgba), MaxDecoded); err == nil ||
-		!strings.Contains(err.Error(), "whose decoder takes 1257 MB; expected at most 800") {
-		t.Errorf("RGBA of 16 bits: %v", err)
-	}
-	if _, err := Decode(t.Context(), header(4000, 3000, 8, rgba), 40<<20); err == nil ||
-		!strings.Contains(err.Error(), "whose decoder takes 80 MB; expected at most 40") {
-		t.Errorf("RGBA of 8 bits: %v", err)
-	}
+	try.Refuses(Decode(t.Context(), header(10_900, 11_000, 16, rgba), maxDecoded))(t,
+		"whose decoder takes 1257 MB; expected at most 800")
+	try.Refuses(Decode(t.Context(), header(4000, 3000, 8, rgba), 40<<20))(t,
+		"whose decoder takes 80 MB; expected at most 40")
 	var b bytes.Buffer
 	try.Do(t, jpeg.Encode(&b, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil))
 	if n, progressive := jpegScans(b.Bytes()); n != 1 || progressive {
 		t.Errorf("%d scans, progressive %v", n, progressive)
 	}
-	scans := append(b.Bytes()[:b.Len()-2:b.Len()-2], bytes.Repeat([]byte{0xff, 0xda, 1, 2}, MaxScans)...)
-	try.Refuses(Decode(t.Context(), scans, MaxDecoded))(t, "more than 100 scans")
+	scans := append(b.Bytes()[:b.Len()-2:b.Len()-2], bytes.Repeat([]byte{0xff, 0xda, 1, 2}, maxScans)...)
+	try.Refuses(Decode(t.Context(), scans, maxDecoded))(t, "more than 100 scans")
 	progressive := bytes.Replace(b.Bytes(), []byte{0xff, 0xc0}, []byte{0xff, 0xc2}, 1)
 	try.Refuses(Decode(t.Context(), progressive, 8*8*18-1))(t, "whose decoder takes")
 }
@@ -270,14 +249,14 @@ func TestDecodeCancelled(t *testing.T) {
 		var b bytes.Buffer
 		try.Do(t, encode(&b))
 		asked := &leaving{t.Context(), 1 << 30}
-		try.Get(Decode(asked, b.Bytes(), MaxDecoded))(t)
+		try.Get(Decode(asked, b.Bytes(), maxDecoded))(t)
 		whole := 1<<30 - asked.left
 		if reads := whole - noise.Height; reads < b.Len()/512 {
 			t.Errorf("%s: the context is looked at %d times while %d bytes are read", name, reads, b.Len())
 		}
 		for _, after := range []int{0, 3, whole - noise.Height/2} {
 			ctx := &leaving{t.Context(), after}
-			if _, err := Decode(ctx, b.Bytes(), MaxDecoded); err != context.Canceled || ctx.left < -8 {
+			if _, err := Decode(ctx, b.Bytes(), maxDecoded); err != context.Canceled || ctx.left < -8 {
 				t.Errorf("%s that ends at %d of %d: %v, looked at %d times more", name, after, whole, err, -ctx.left)
 			}
 		}

@@ -2,13 +2,13 @@ package pictures
 
 import "math"
 
-// Filter is how Resize weighs the pixels around a place.
+// Filter is how Resize weights the pixels around a point.
 type Filter struct {
 	support float64 // in pixels of the larger of source and target
 	weight  func(x float64) float64
 }
 
-// The filters of Pillow with these names.
+// Pillow's filters of these names.
 var (
 	Bilinear = Filter{1, func(x float64) float64 { return max(0, 1-math.Abs(x)) }}
 	Bicubic  = Filter{2, func(x float64) float64 {
@@ -23,7 +23,7 @@ var (
 	}}
 )
 
-// precision is the number of bits after the point of a weight.
+// precision is the number of fractional bits of a weight.
 const precision = 32 - 8 - 2
 
 // taps are the weights of the source pixels from first on that make a target pixel.
@@ -32,8 +32,8 @@ type taps struct {
 	weights []int
 }
 
-// taps returns the taps of n target pixels of a line of source pixels (python-pillow/Pillow, src/libImaging/Resample.c:
-// precompute_coeffs and normalize_coeffs_8bpc). A target that is smaller has a filter as much wider.
+// taps returns the taps of n target pixels for a line of source pixels (python-pillow/Pillow, src/libImaging/Resample.c:
+// precompute_coeffs and normalize_coeffs_8bpc). Downscaling widens the filter by the same factor.
 func (f Filter) taps(source, n int) []taps {
 	out := make([]taps, n)
 	scale := float64(source) / float64(n)
@@ -59,8 +59,8 @@ func (f Filter) taps(source, n int) []taps {
 	return out
 }
 
-// Resize returns the picture in another size, bit for bit as Pillow's Image.resize: columns first, rows then, rounded
-// to 8 bits in between.
+// Resize returns the picture in another size, with the same bits as Pillow's Image.resize: first horizontally, then
+// vertically, rounded to 8 bits in between.
 func (p *RGB) Resize(width, height int, f Filter) *RGB {
 	if width != p.Width {
 		out := newRGB(width, p.Height)
@@ -85,7 +85,7 @@ func (p *RGB) Resize(width, height int, f Filter) *RGB {
 	return out
 }
 
-// mix sums pixels that lie step apart, weighted, into dst.
+// mix sets dst to the weighted sum of pixels that are step bytes apart.
 func mix(dst, pix []byte, step int, weights []int) {
 	const half = 1 << (precision - 1)
 	r, g, b := half, half, half
@@ -93,12 +93,13 @@ func mix(dst, pix []byte, step int, weights []int) {
 		at := pix[i*step : i*step+3]
 		r, g, b = r+w*int(at[0]), g+w*int(at[1]), b+w*int(at[2])
 	}
-	dst[0], dst[1], dst[2] = clip(r), clip(g), clip(b)
+	dst[0], dst[1], dst[2] = clip(r>>precision), clip(g>>precision), clip(b>>precision)
 }
 
-func clip(v int) byte { return byte(min(255, max(0, v>>precision))) }
+// clip clamps a value to a byte.
+func clip(v int) byte { return byte(min(255, max(0, v))) }
 
-// Crop returns a part of the picture, which has to lie inside.
+// Crop returns a part of the picture. The part must be inside.
 func (p *RGB) Crop(x, y, width, height int) *RGB {
 	out := newRGB(width, height)
 	for i := range height {

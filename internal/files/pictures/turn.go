@@ -2,17 +2,17 @@ package pictures
 
 import "context"
 
-// maxSent bounds the bytes that a picture from outside takes when it is decoded.
+// maxSent bounds the bytes that decoding an uploaded picture takes.
 const maxSent = 300 << 20
 
-// Turn decodes pictures from outside one at a time, as each takes memory.
+// Turn decodes uploaded pictures one at a time, because each takes memory.
 type Turn struct{ busy chan struct{} }
 
-// NewTurn returns one that is free.
+// NewTurn returns a Turn.
 func NewTurn() *Turn { return &Turn{make(chan struct{}, 1)} }
 
-// Decode waits until no other picture is worked on, decodes one, and calls use with it or with the error of Decode.
-// When ctx ends, its error is returned and use is not called.
+// Decode waits until no other picture is in use, decodes one, and calls use with the picture or the error of Decode. When
+// ctx ends, Decode returns its error without calling use.
 func (t *Turn) Decode(ctx context.Context, b []byte, use func(*RGB, error) error) error {
 	select {
 	case t.busy <- struct{}{}:

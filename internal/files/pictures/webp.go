@@ -14,8 +14,8 @@ const (
 	chunkHead, frameHead    = 8, 16
 )
 
-// firstFrame returns the first frame of an animated WebP as a separate WebP, and its place in the picture, which is
-// black around it as Pillow has it; nil of a WebP that is none (developers.google.com/speed/webp/docs/riff_container).
+// firstFrame returns the first frame of an animated WebP as a WebP of its own, and where it is in the picture, which is
+// black around it as in Pillow; nil if b is not animated (developers.google.com/speed/webp/docs/riff_container).
 func firstFrame(b []byte) (frame []byte, at image.Rectangle, err error) {
 	chunk, name, rest := nextChunk(b[min(12, len(b)):]) // after RIFF, a size and WEBP
 	if name != "VP8X" || len(chunk) < 10 || chunk[0]&webpAnimated == 0 {
@@ -48,8 +48,8 @@ func firstFrame(b []byte) (frame []byte, at image.Rectangle, err error) {
 	return frame, at, nil
 }
 
-// nextChunk cuts the first chunk off, which is padded to an even size; no name is the end, also of a file that is cut
-// off within a chunk.
+// nextChunk cuts off the first chunk, which is padded to an even size. An empty name is the end, also of a file that is
+// truncated within a chunk.
 func nextChunk(b []byte) (data []byte, name string, rest []byte) {
 	if len(b) < chunkHead {
 		return nil, "", nil

@@ -3,12 +3,10 @@ package pictures
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"image"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"vsetrain/lab/try"
@@ -61,12 +59,9 @@ func TestAnimatedWebP(t *testing.T) {
 	dir := try.Fixtures(t, "pictures")
 	for i := range 60 {
 		still := try.Get(os.ReadFile(filepath.Join(dir, []string{"even.webp", "odd.webp"}[i%2])))(t)
-		want := try.Get(Decode(t.Context(), still, MaxDecoded))(t)
+		want := try.Get(Decode(t.Context(), still, maxDecoded))(t)
 		b, canvas, at := animation(draw, still, image.Pt(want.Width, want.Height))
-		got, err := Decode(t.Context(), b, MaxDecoded)
-		if err != nil {
-			t.Fatalf("animation %d: %v", i, err)
-		}
+		got := try.Get(Decode(t.Context(), b, maxDecoded))(t)
 		if full := want.on(canvas.X, canvas.Y, at); got.Width != canvas.X || got.Height != canvas.Y ||
 			!bytes.Equal(got.Pix, full.Pix) {
 			t.Fatalf("animation %d: not the still picture at %v of %v", i, at, canvas)
@@ -74,39 +69,17 @@ func TestAnimatedWebP(t *testing.T) {
 		first := bytes.Index(b, []byte("ANMF"))
 		for range 10 {
 			n := draw.IntN(first + len(still))
-			if _, err := Decode(t.Context(), b[:n], MaxDecoded); err == nil {
+			if _, err := Decode(t.Context(), b[:n], maxDecoded); err == nil {
 				t.Errorf("animation %d cut off after %d of %d bytes is no error", i, n, len(b))
 			}
 			bad := bytes.Clone(b)
 			bad[12+draw.IntN(first+16)] ^= 1 << draw.IntN(8)
-			Decode(t.Context(), bad, MaxDecoded) // whatever comes
+			Decode(t.Context(), bad, maxDecoded) // whatever comes
 		}
 	}
 	still := try.Get(os.ReadFile(filepath.Join(dir, "even.webp")))(t)
 	b, _, _ := animation(draw, still, image.Pt(40, 40)) // another size than its data has, and outside of the canvas
-	if _, err := Decode(t.Context(), b, MaxDecoded); err == nil {
-		t.Error("a frame of another size than its data is no error")
-	}
+	try.Refuses(Decode(t.Context(), b, maxDecoded))(t)
 	put24(b[12+8+4:], 0)
-	if _, err := Decode(t.Context(), b, MaxDecoded); err == nil || !strings.Contains(err.Error(), "outside of") {
-		t.Errorf("a frame outside of the canvas: %v", err)
-	}
-}
-
-// What Pillow 13.0 reads of animations that it wrote itself.
-func TestAnimatedWebPAsPillow(t *testing.T) {
-	dir := try.Fixtures(t, "pictures")
-	for _, name := range []string{"animated-lossy", "animated-lossless"} {
-		got := try.Get(Open(t.Context(), filepath.Join(dir, name+".webp")))(t)
-		want := try.Get(Open(t.Context(), filepath.Join(dir, name+".png")))(t)
-		if !bytes.Equal(got.Pix, want.Pix) {
-			n := 0
-			for i := range want.Pix {
-				if got.Pix[i] != want.Pix[i] {
-					n++
-				}
-			}
-			t.Errorf("%s: %d of %d values differ (%s)", name, n, len(want.Pix), fmt.Sprint(got.Pix[:6], want.Pix[:6]))
-		}
-	}
+	try.Refuses(Decode(t.Context(), b, maxDecoded))(t, "outside of")
 }
