@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -28,11 +29,10 @@ type Error struct {
 	Path   string
 	Kind   error // one of the kinds above or the caller's, or nil
 	Err    error // what the system said
-	Intact bool  // there was a file before, and it is as it was
+	Intact bool  // there was a file before, and it is unchanged
 	Remedy string
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	s := e.Op + " " + e.Path + ": "
 	switch {
@@ -50,26 +50,20 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns kind and cause.
+// Unwrap returns kind and cause, as far as they are known.
 func (e *Error) Unwrap() []error {
-	var all []error
-	for _, err := range []error{e.Kind, e.Err} {
-		if err != nil {
-			all = append(all, err)
-		}
-	}
-	return all
+	return slices.DeleteFunc([]error{e.Kind, e.Err}, func(err error) bool { return err == nil })
 }
 
-// Explain returns err as an *Error with its operation, its path and, where the cause is known, kind and remedy. An
-// error that is an *Error already, and nil, are returned as they are.
+// Explain returns err as an *Error with its operation, its path and, if the cause is known, kind and remedy. It returns
+// an *Error, and nil, as they are.
 func Explain(op, path string, err error) error {
 	var done *Error
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
 	e := &Error{Op: op, Path: path, Err: err}
-	if at, _ := pathOf(err); at != "" && !beside(at, path) { // of a file that is read meanwhile
+	if at, _ := pathOf(err); at != "" && !beside(at, path) { // of another file, which is read meanwhile
 		return e
 	}
 	switch {
@@ -91,7 +85,7 @@ func Explain(op, path string, err error) error {
 	return e
 }
 
-// cause leaves out the path that an error of package os about path, or a file beside it, repeats.
+// cause returns err without the path of an error of package os about path or a file next to it.
 func cause(path string, err error) error {
 	if at, inner := pathOf(err); at != "" && beside(at, path) {
 		return inner

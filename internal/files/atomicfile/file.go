@@ -23,8 +23,8 @@ type File struct {
 	done     bool  // renamed or removed
 }
 
-// Create starts a file that replaces the one at path. Hidden files of path that were left behind by processes that have
-// ended are removed. The error is an *Error.
+// Create starts a file that will replace the file at path, and removes hidden files for path that ended processes left
+// behind. The error is an *Error.
 func Create(path string) (*File, error) {
 	if err := replaceable(path); err != nil {
 		return nil, Explain("write", path, err)
@@ -41,13 +41,12 @@ func Create(path string) (*File, error) {
 	return &File{path: path, temp: temp, f: f}, nil
 }
 
-// Adopt returns a file that was written and synced under another name, temp, on the same file system, for a Set.
+// Adopt returns, for a Set, a file that was written and synced under another name, temp, on the same file system.
 func Adopt(temp, path string) *File {
 	return &File{path: path, temp: temp, prepared: true}
 }
 
-// replaceable returns an error when there is something at path that a file must not replace, such as a folder
-// or /dev/null.
+// replaceable returns an error if a file must not replace what is at path, such as a folder or /dev/null.
 func replaceable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -69,10 +68,10 @@ func (f *File) Path() string { return f.path }
 // Hidden returns the name that the file has until then.
 func (f *File) Hidden() string { return f.temp }
 
-// Tee hands w, whose errors do not count, what is written from here on, the beginning of the file.
+// Tee copies every later write to w and ignores its errors. Call it before the first write.
 func (f *File) Tee(w io.Writer) { f.tee = w }
 
-// Teed returns the writer of Tee if it has seen the file as it is, from its beginning to its end; nil otherwise.
+// Teed returns the writer of Tee if it got the whole content of the file, nil otherwise.
 func (f *File) Teed() io.Writer { return f.tee }
 
 // Write implements io.Writer. The error is an *Error.
@@ -86,12 +85,12 @@ func (f *File) Write(b []byte) (int, error) {
 
 // WriteAt implements io.WriterAt. The error is an *Error.
 func (f *File) WriteAt(b []byte, off int64) (int, error) {
-	f.tee = nil // which cannot go back
+	f.tee = nil // it cannot go back
 	n, err := f.f.WriteAt(b, off)
 	return n, f.fail(err)
 }
 
-// fail keeps the first error of a write, after which the file is never committed: callers may forget to look.
+// fail keeps the first error of a write, after which the file is never committed: callers may forget to check.
 func (f *File) fail(err error) error {
 	if err = f.explain(err); err != nil && f.err == nil {
 		f.err = err
@@ -99,7 +98,7 @@ func (f *File) fail(err error) error {
 	return err
 }
 
-// Commit syncs the file, renames it to its target and syncs the folder. When it fails the earlier file is as it was and
+// Commit syncs the file, renames it to its target and syncs the folder. If it fails, the earlier file is unchanged and
 // the new one is gone, except after an error of the last sync: then the new file is there. The error is an *Error.
 func (f *File) Commit() error {
 	if f.done {
@@ -116,7 +115,7 @@ func (f *File) Commit() error {
 	return Explain("write", f.path, disk.Now().SyncDir(filepath.Dir(f.path)))
 }
 
-// prepare syncs and closes the file, after which only its name is wrong.
+// prepare syncs and closes the file. Then only its name is wrong.
 func (f *File) prepare() error {
 	if f.prepared {
 		return nil
@@ -138,7 +137,6 @@ func (f *File) Abort() {
 		return
 	}
 	if !f.prepared {
-		f.prepared = true
 		f.f.Close()
 	}
 	disk.Now().Remove(f.temp)
@@ -160,50 +158,59 @@ func (f *File) explain(err error) error {
 	return err
 }
 
-// WriteFile replaces the file at path by what write produces, all or nothing. After an error, also one from write, the
-// earlier file is as it was. The error is an *Error.
+// WriteFile replaces the file at path by what write produces, all or nothing. After an error, also from write, the
+// earlier file is unchanged. The error is an *Error.
 func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := Create(path)
+	f, err := New(path, write)
 	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if err := f.Fill(write); err != nil {
 		return err
 	}
 	return f.Commit()
 }
 
-// buffers are reused: most files are much smaller.
+// New starts a file, as Create does, and fills it with what write produces.
+func New(path string, write func(io.Writer) error) (*File, error) {
+	f, err := Create(path)
+	if err == nil {
+		err = f.Fill(write)
+	}
+	return f, err
+}
+
+// buffers are reused, because most files are much smaller.
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<20) }}
 
-// Fill writes through a buffer. The error is an *Error, or one from write.
+// Fill writes through a buffer, and removes the file after an error. The error is an *Error, or from write.
 func (f *File) Fill(write func(io.Writer) error) error {
 	w := buffers.Get().(*bufio.Writer)
 	defer buffers.Put(w)
 	defer w.Reset(nil)
 	w.Reset(f)
+	filled := false
+	defer func() {
+		if !filled { // or write panicked
+			f.Abort()
+		}
+	}()
 	err := write(w)
 	if err == nil {
 		err = w.Flush()
 	}
+	filled = err == nil
 	return f.explain(err)
 }
 
-// WriteNew writes the file at path, all or nothing, and never replaces one: the error is fs.ErrExist where there is a
-// file, also one that another process wrote at the same moment. The file system must have hard links.
+// WriteNew writes the file at path, all or nothing, and never replaces one: the error is fs.ErrExist if there is a file,
+// also if another process writes it at the same moment. The file system must have hard links.
 func WriteNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return Explain("write", path, fs.ErrExist)
 	}
-	f, err := Create(path)
+	f, err := New(path, write)
 	if err != nil {
 		return err
 	}
-	defer f.Abort() // the hidden name is one too many, also when all went well
-	if err := f.Fill(write); err != nil {
-		return err
-	}
+	defer f.Abort() // removes the hidden name, also after success
 	if err := f.prepare(); err != nil {
 		return err
 	}

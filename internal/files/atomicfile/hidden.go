@@ -18,14 +18,14 @@ import (
 	"vsetrain/internal/system/process"
 )
 
-// mark stands between the name of the target and the number of the process in a hidden name.
+// mark separates the name of the target from the owner in a hidden name.
 const mark = ".tmp-"
 
-// foreignAge is how long a hidden file of another machine must have been unchanged to count as left behind: whether its
-// process lives cannot be asked from here.
+// foreignAge is how long a hidden file of another machine must be unchanged to count as left behind: this machine cannot
+// ask whether its process lives.
 const foreignAge = 24 * time.Hour
 
-// unknownMachine stands in names for a machine that has none; see process.Machine.
+// unknownMachine is the machine in hidden names if process.Machine does not know it.
 const unknownMachine = "0"
 
 // thisMachine names the machine in hidden names.
@@ -58,24 +58,24 @@ func hidden(path string, make func(name string) error) (string, error) {
 			return dir + name, nil
 		}
 		forget(name)
-		if !errors.Is(err, fs.ErrExist) { // one left by an ended process with the same number
+		if !errors.Is(err, fs.ErrExist) { // left by an ended process with the same number
 			return "", err
 		}
 	}
 }
 
-// forget says that this process no longer uses a hidden name.
+// forget records that this process does not use a hidden name any more.
 func forget(name string) {
 	inUseM.Lock()
 	delete(inUse, filepath.Base(name))
 	inUseM.Unlock()
 }
 
-// RemoveLeft removes the hidden files and folders in dir that ended processes left behind. What cannot be removed
-// stays; the next writer tries again.
+// RemoveLeft removes the hidden files and folders in dir that ended processes left behind. It ignores errors: the next
+// writer tries again.
 func RemoveLeft(dir string) { removeLeft(dir, "") }
 
-// removeLeft removes what was left behind of one target, "" for all.
+// removeLeft removes what was left behind for one target, or "" for all.
 func removeLeft(dir, target string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -114,13 +114,13 @@ func left(e fs.DirEntry, owner string) bool {
 		}
 		inUseM.Lock()
 		defer inUseM.Unlock()
-		return !inUse[e.Name()] // of an earlier process that had the same number
+		return !inUse[e.Name()] // left by an earlier process with the same number
 	}
 	info, err := e.Info()
 	return err == nil && time.Since(info.ModTime()) > foreignAge
 }
 
-// RemoveAll removes a file, or a folder and what is in it. Nothing at path is not an error.
+// RemoveAll removes a file, or a folder and its contents. It is not an error if there is nothing at path.
 func RemoveAll(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.IsDir() { // a link is removed and not followed
 		entries, err := os.ReadDir(path)
@@ -139,8 +139,8 @@ func RemoveAll(path string) error {
 	return nil
 }
 
-// Clean removes all hidden files in dir, whoever made them: for a folder that this process has locked. A folder that
-// does not exist is clean.
+// Clean removes all hidden files in dir, also those of living processes: this process must have locked dir. It is not an
+// error if there is no such folder.
 func Clean(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,15 +160,15 @@ func Clean(dir string) error {
 	return nil
 }
 
-// MkdirTemp makes a hidden folder for what is to become the folder path, and removes folders for it that ended
-// processes left. The caller ends it with CommitDir or RemoveAll. The error is an *Error.
+// MkdirTemp makes a hidden folder that will become the folder path, and removes hidden folders for path that ended
+// processes left behind. The caller calls CommitDir or RemoveAll. The error is an *Error.
 func MkdirTemp(path string) (string, error) {
 	removeLeft(filepath.Dir(path), filepath.Base(path))
 	name, err := hidden(path, func(name string) error { return disk.Now().Mkdir(name) })
 	return name, Explain("make", path, err)
 }
 
-// MkdirAll makes a folder and those above it that are missing, and makes their names lasting.
+// MkdirAll makes a folder and all missing folders above it, and makes their names durable.
 func MkdirAll(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
@@ -188,8 +188,8 @@ func MkdirAll(path string) error {
 	return disk.Now().SyncDir(parent)
 }
 
-// CommitDir renames a hidden folder, whose files have been synced, to path, where nothing may be, and syncs the folder
-// around it. The error is an *Error.
+// CommitDir renames a hidden folder, whose files have been synced, to path, which must not exist, and syncs the folder
+// that path is in. The error is an *Error.
 func CommitDir(temp, path string) error {
 	err := filepath.WalkDir(temp, func(dir string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {

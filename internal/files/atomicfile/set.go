@@ -12,37 +12,35 @@ import (
 )
 
 // Set is several files that belong together. No file system renames several files at once, so the order of a set makes
-// half of one visible: the files that no reader can do without are added last. Commit takes the earlier ones of these
-// away first and puts the new ones there last. A reader that finds them so finds a whole set.
+// an incomplete set visible: add the files that every reader needs last. Commit removes their earlier versions first and
+// renames the new ones last. A reader that finds them finds a whole set.
 type Set struct {
 	files []*File
 	gone  []string
 }
 
-// Add takes over a file that has been written.
+// Add adds a file that has been written.
 func (s *Set) Add(f *File) { s.files = append(s.files, f) }
 
-// Write adds a file of a content.
+// Write adds a file with this content.
 func (s *Set) Write(path string, content []byte) error {
-	f, err := Create(path)
-	if err != nil {
-		return err
+	f, err := New(path, Bytes(content))
+	if err == nil {
+		s.Add(f)
 	}
-	s.Add(f)
-	_, err = f.Write(content)
 	return err
 }
 
-// AddFirst takes over a file that readers do without.
+// AddFirst adds a file that readers do not need.
 func (s *Set) AddFirst(f *File) { s.files = slices.Insert(s.files, 0, f) }
 
 // Files returns the new files, in their order.
 func (s *Set) Files() []*File { return s.files }
 
-// Gone returns the names of the files that Commit takes away.
+// Gone returns the names of the files that Commit removes.
 func (s *Set) Gone() []string { return s.gone }
 
-// Remove says that an earlier file at path, if there is one, is not part of the new set.
+// Remove makes Commit remove the file at path, if there is one.
 func (s *Set) Remove(path string) { s.gone = append(s.gone, path) }
 
 // Paths returns the names that the files will have, in their order.
@@ -61,7 +59,7 @@ func (s *Set) Abort() {
 	}
 }
 
-// Prepare syncs and closes the new files, after which only their names are wrong. The error is an *Error.
+// Prepare syncs and closes the new files. Then only their names are wrong. The error is an *Error.
 func (s *Set) Prepare() error {
 	for _, f := range s.files {
 		if err := f.prepare(); err != nil {
@@ -71,8 +69,8 @@ func (s *Set) Prepare() error {
 	return nil
 }
 
-// Commit puts all files in their places. After an error the earlier files are where they were, and none of the new ones
-// is there, except after an error of the last sync. Killed in between, it leaves a set that lacks its last files. The
+// Commit renames all files to their targets. After an error the earlier files are where they were, and none of the new
+// ones is there, except after an error of the last sync. A kill in between leaves a set that lacks its last files. The
 // error is an *Error.
 func (s *Set) Commit() error {
 	defer s.Abort()
@@ -98,25 +96,22 @@ func (s *Set) Commit() error {
 
 // replacement is what Commit has done so far.
 type replacement struct {
-	aside   []move // earlier files that were given hidden names
+	aside   []move // earlier files, which have hidden names
 	renamed []*File
 }
 
 type move struct{ from, to string }
 
 func (r *replacement) replace(s *Set) error {
-	for _, f := range slices.Backward(s.files) {
-		if err := r.hide(f.path); err != nil {
-			return err
-		}
-	}
-	for _, path := range s.gone {
+	earlier := s.Paths()
+	slices.Reverse(earlier)
+	for _, path := range append(earlier, s.gone...) {
 		if err := r.hide(path); err != nil {
 			return err
 		}
 	}
 	for i, f := range s.files {
-		if i == len(s.files)-1 { // no reader may find the last without the others, after a power failure too
+		if i == len(s.files)-1 { // no reader may find the last file without the others, even after a power failure
 			if err := syncDirs(s.files); err != nil {
 				return err
 			}
@@ -150,14 +145,14 @@ func (r *replacement) hide(path string) error {
 	})
 	if err == nil {
 		r.aside = append(r.aside, move{path, to})
-		if len(r.aside) == 1 { // lasting, before any other file changes
+		if len(r.aside) == 1 { // durable before any other file changes
 			err = disk.Now().SyncDir(filepath.Dir(path))
 		}
 	}
 	return Explain("write", path, err)
 }
 
-// undo removes the new files and brings the earlier ones back, in the reverse order.
+// undo removes the new files and restores the earlier ones, in reverse order.
 func (r *replacement) undo() error {
 	var errs []error
 	for _, f := range slices.Backward(r.renamed) {
@@ -167,7 +162,7 @@ func (r *replacement) undo() error {
 	}
 	for _, m := range slices.Backward(r.aside) {
 		if err := disk.Now().Rename(m.to, m.from); err != nil {
-			errs = append(errs, Explain("write", m.from, fmt.Errorf("the earlier file lies at %s: %w", m.to, err)))
+			errs = append(errs, Explain("write", m.from, fmt.Errorf("the earlier file is at %s: %w", m.to, err)))
 		}
 		forget(m.to)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,7 +39,7 @@ func TestSet(t *testing.T) {
 	s := newSet(t, dir, "bare", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
 	s.Remove(filepath.Join(dir, "sizes"))
-	if got := s.Paths(); len(got) != 1 || got[0] != filepath.Join(dir, "features") {
+	if got := s.Paths(); !slices.Equal(got, []string{filepath.Join(dir, "features")}) {
 		t.Errorf("paths %v", got)
 	}
 	try.Do(t, s.Commit())
@@ -52,8 +53,8 @@ func TestSetKeepsFolders(t *testing.T) {
 	s := newSet(t, dir, "new", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
 	try.Fails(t, s.Commit(), "boxes: expected a file, found a folder")
-	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != "boxes" {
-		t.Errorf("%v, %v", all, err)
+	if all := try.Get(os.ReadDir(dir))(t); len(all) != 1 || all[0].Name() != "boxes" {
+		t.Errorf("%v", all)
 	}
 }
 
@@ -80,9 +81,7 @@ func TestHalfSet(t *testing.T) {
 				s := newSet(t, dir, "new", names...)
 				if killed {
 					r := replacement{} // Commit without what it does after an error
-					for _, f := range s.files {
-						try.Do(t, f.prepare())
-					}
+					try.Do(t, s.Prepare())
 					err := on(sys, func() error { return r.replace(s) })
 					wholeOrVisible(t, dir, earlier)
 					s.Abort()
@@ -109,10 +108,7 @@ func TestHalfSet(t *testing.T) {
 func wholeOrVisible(t *testing.T, dir string, earlier []string) {
 	t.Helper()
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return ""
-		}
+		b, _ := os.ReadFile(filepath.Join(dir, name))
 		return string(b)
 	}
 	last := read("features")
@@ -120,8 +116,7 @@ func wholeOrVisible(t *testing.T, dir string, earlier []string) {
 		return
 	}
 	for _, name := range []string{"boxes", "ids"} {
-		if got := read(name); got != last && (got != "" || last == "new" || strings.Contains(strings.Join(earlier, " "),
-			name)) {
+		if got := read(name); got != last && (got != "" || last == "new" || slices.Contains(earlier, name)) {
 			t.Errorf("earlier %v: features are %s, %s %q", earlier, last, name, got)
 		}
 	}

@@ -12,17 +12,17 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// Folder is a set of new files in one folder, whose other files stay. Its manifest lists the new ones, and before the
-// first of them has its name the manifest says that they will be written. So a file that is there already is known as
-// one of this program, also after a command that failed half-way, and is replaced; any other only with Replace.
+// Folder is a set of new files in one folder, whose other files stay. Before the first new file has its name, the
+// manifest of the folder announces all of them. So this program knows its own files, even after a command that failed
+// half-way, and replaces them; it replaces other files only with Replace.
 type Folder struct {
 	atomicfile.Set
 	Dir     string
 	Replace bool
-	listed  *Manifest // as the folder was found
+	listed  *Manifest // when the folder was opened; may be nil
 }
 
-// NewFolder makes the folder where it is not there.
+// NewFolder makes the folder if it is missing.
 func NewFolder(dir string) (*Folder, error) {
 	m, err := Read(dir)
 	if err != nil {
@@ -31,12 +31,12 @@ func NewFolder(dir string) (*Folder, error) {
 	return &Folder{Dir: dir, listed: m}, atomicfile.MkdirAll(dir)
 }
 
-// Write writes a file, which gets its name by Commit.
+// Write writes a file, which gets its name in Commit.
 func (f *Folder) Write(name string, write func(io.Writer) error) error {
 	path := filepath.Join(f.Dir, name)
 	if _, err := os.Lstat(path); !f.Replace && !f.listed.knows(name) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there, and %s does not list it as a file that vsetrain wrote: choose another folder, "+
-			"move the file away, or have it listed with 'vsetrain verify --record %s'", path, ManifestName, f.Dir)
+			"move the file away, or add it to the list with 'vsetrain verify --record %s'", path, ManifestName, f.Dir)
 	}
 	file, err := atomicfile.Create(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *Folder) Write(name string, write func(io.Writer) error) error {
 	return file.Fill(write)
 }
 
-// Commit puts the files in their places, together with the manifest.
+// Commit commits the files and the manifest.
 func (f *Folder) Commit() error {
 	defer f.Abort()
 	if err := f.announce(); err != nil {
@@ -56,7 +56,7 @@ func (f *Folder) Commit() error {
 	return Commit(&f.Set)
 }
 
-// announce writes the names of the files into the manifest, where it does not have them.
+// announce adds the names of the files to the manifest.
 func (f *Folder) announce() error {
 	m := f.listed
 	if m == nil {
@@ -79,7 +79,7 @@ func (f *Folder) announce() error {
 	return file.Commit()
 }
 
-// knows reports whether a file was written by this program, or was about to be; a nil manifest knows none.
+// knows reports whether this program wrote a file or was about to; a nil manifest knows none.
 func (m *Manifest) knows(name string) bool {
 	_, ok := m.sum(name)
 	return ok || m != nil && slices.Contains(m.Writing, name)

@@ -22,17 +22,17 @@ const ManifestName = "vsetrain-manifest.json"
 
 const manifestFormat = "vsetrain manifest 1"
 
-// maxManifest bounds a manifest in bytes: eight for each MiB of the data.
+// maxManifest bounds a manifest in bytes. It has eight bytes for each MiB of data.
 const maxManifest = 64 << 20
 
 // Manifest holds the sums of files of one folder, by name. It is a sealed JSON object.
 type Manifest struct {
 	Format  string         `json:"format"`
 	Files   map[string]Sum `json:"files"`
-	Writing []string       `json:"writing,omitempty"` // names of files that are about to be written; see Folder
+	Writing []string       `json:"writing,omitempty"` // names of files that Folder is about to write
 }
 
-// Read returns the manifest of a folder, nil where it has none.
+// Read returns the manifest of a folder, nil if it has none.
 func Read(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, ManifestName)
 	b, err := regular.ReadFile(path, maxManifest, "a manifest")
@@ -59,8 +59,8 @@ func Read(dir string) (*Manifest, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; write it anew with 'vsetrain verify --record %s', which takes the files as "+
-			"they are", path, err, dir)
+		return nil, fmt.Errorf("%s: %w; record the files as they are now with 'vsetrain verify --record %s'", path, err,
+			dir)
 	}
 	return m, nil
 }
@@ -74,12 +74,12 @@ func (m *Manifest) sum(name string) (Sum, bool) {
 	return s, ok
 }
 
-// Names returns the names of the files, in their order.
+// Names returns the names of the files, sorted.
 func (m *Manifest) Names() []string { return slices.Sorted(maps.Keys(m.Files)) }
 
-// CheckOpen compares size, first and last block of files of a folder with its manifest. changed are those that differ
-// in nothing of this, but were written at another time, as a copy is. Files that the manifest does not list, and that
-// are not there, are left to others.
+// CheckOpen compares size, first and last block of files of a folder with its manifest, and returns an error if they
+// differ. changed are the files that were only written at another time, like a copy. CheckOpen ignores files that do not
+// exist or that the manifest does not list.
 func CheckOpen(dir string, names ...string) (changed []string, err error) {
 	m, err := Read(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func CheckOpen(dir string, names ...string) (changed []string, err error) {
 			continue
 		}
 		path := filepath.Join(dir, name)
-		same, err := atOnce(path, s)
+		same, err := quickly(path, s)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -104,10 +104,9 @@ func CheckOpen(dir string, names ...string) (changed []string, err error) {
 	return changed, nil
 }
 
-// Commit puts the files of a set in their places, together with the manifests of their folders: nobody finds files that
-// do not fit the manifest, also after a power failure. Sums come from Summers that have seen a file being written
-// (atomicfile.File.Tee); other files are read. Two processes that do this at the same moment may each lose what the
-// other wrote to the manifest; then files are not listed.
+// Commit commits a set together with the manifests of its folders, so that files always match the manifest, even after a
+// power failure. Sums come from the Summers that files were written through (atomicfile.File.Tee); other files are read.
+// If two processes commit to a folder at the same moment, the manifest may lack files of one of them.
 func Commit(set *atomicfile.Set) error { return commit(set, true) }
 
 func commit(set *atomicfile.Set, begin bool) error {
@@ -115,7 +114,7 @@ func commit(set *atomicfile.Set, begin bool) error {
 	if err := set.Prepare(); err != nil {
 		return err
 	}
-	manifests := map[string]*Manifest{} // by folder, nil for one that gets none
+	manifests := map[string]*Manifest{} // by folder, nil for a folder without one
 	of := func(path string) (*Manifest, error) {
 		dir := filepath.Dir(path)
 		m, ok := manifests[dir]
@@ -164,7 +163,7 @@ func commit(set *atomicfile.Set, begin bool) error {
 	return set.Commit()
 }
 
-// sumOfNew returns the sum of a file that has been written and has not got its name.
+// sumOfNew returns the sum of a file that has been written and still has its hidden name.
 func sumOfNew(f *atomicfile.File) (Sum, error) {
 	if s, ok := f.Teed().(*Summer); ok {
 		info, err := os.Stat(f.Hidden())
@@ -183,39 +182,26 @@ func (m *Manifest) create(dir string) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := atomicfile.Create(filepath.Join(dir, ManifestName))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Write(Seal(append(b, '\n'))); err != nil {
-		f.Abort()
-		return nil, err
-	}
-	return f, nil
+	return atomicfile.New(filepath.Join(dir, ManifestName), atomicfile.Bytes(Seal(append(b, '\n'))))
 }
 
-// WriteFile replaces one file and keeps up the manifest of its folder where there is one.
+// WriteFile replaces one file and updates the manifest of its folder, if there is one.
 func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := atomicfile.Create(path)
+	f, err := atomicfile.New(path, write)
 	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if err := f.Fill(write); err != nil {
 		return err
 	}
 	return KeepFile(f)
 }
 
-// KeepFile puts one file in its place and keeps up the manifest of its folder where there is one.
+// KeepFile commits one file and updates the manifest of its folder, if there is one.
 func KeepFile(f *atomicfile.File) error {
 	set := &atomicfile.Set{}
 	set.Add(f)
 	return commit(set, false)
 }
 
-// Record writes the manifest of a folder: the files in it as they are now. progress is told the bytes read so far of a
-// file.
+// Record writes the manifest of a folder with its files as they are now.
 func Record(dir string) (*Manifest, error) {
 	names, err := listed(dir)
 	if err != nil {
@@ -234,8 +220,8 @@ func Record(dir string) (*Manifest, error) {
 	return m, f.Commit()
 }
 
-// listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals,
-// which grow and have checksums of their own, folders and what is not a file.
+// listed returns the names of the files of a folder that its manifest lists: regular files that are neither hidden nor
+// journals, which grow and have checksums of their own.
 func listed(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Mark tells versions of a file apart without reading all of it.
+// Mark distinguishes versions of a file without reading all of it.
 type Mark struct {
 	Size   int64  `json:"size"`
 	Ends   string `json:"ends"`             // of the SHA-256 of the first and the last 64 KiB
-	SHA256 string `json:"sha256,omitempty"` // of all, where the manifest of the folder tells it
+	SHA256 string `json:"sha256,omitempty"` // of the whole file, if the manifest of the folder has it
 }
 
-// String is what processes on several machines compare; a manifest is a separate file to them.
+// String is what processes on several machines compare: without the SHA-256, because not all need have the manifest.
 func (m Mark) String() string { return fmt.Sprintf("%d bytes %s", m.Size, m.Ends) }
 
-// Same reports whether two marks may be of the same content.
+// Same reports whether two files with these marks may have the same content.
 func (m Mark) Same(o Mark) bool {
 	return m.Size == o.Size && m.Ends == o.Ends && (m.SHA256 == "" || o.SHA256 == "" || m.SHA256 == o.SHA256)
 }
@@ -49,8 +49,8 @@ func MarkOf(path string) (Mark, error) {
 // Marks are the marks of the files of a folder, by name: the fingerprint of a data set.
 type Marks map[string]Mark
 
-// MarksOf returns the marks of the files in a folder that accept is true for. Hidden files, folders, and links that
-// lead to none of these are left out.
+// MarksOf returns the marks of the files in a folder that accept returns true for. It leaves out hidden files, folders
+// and broken links.
 func MarksOf(dir string, accept func(name string) bool) (Marks, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,8 +84,7 @@ func MarksOf(dir string, accept func(name string) bool) (Marks, error) {
 	return all, nil
 }
 
-// Changed returns the names of the files that have another mark now, in their order. Files that are in one of the two
-// alone are left out.
+// Changed returns the names of the files that are in both and have another mark now, sorted.
 func (m Marks) Changed(now Marks) (names []string) {
 	for name, mark := range m {
 		if other, ok := now[name]; ok && !mark.Same(other) {

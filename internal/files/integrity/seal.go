@@ -11,18 +11,18 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// ErrDamaged is a text that is not what was written.
-var ErrDamaged = errors.New("the file is damaged or was changed: its content does not fit its checksum")
+// ErrDamaged is the error for a text that differs from what was written.
+var ErrDamaged = errors.New("the file is damaged or was changed: its content does not match its checksum")
 
-// A sealed text is a JSON object whose first member is its checksum, or lines below a comment with it. The checksum is
-// the SHA-256 of the text without that line. So no part of the text can be cut off.
+// A sealed text is a JSON object whose first member is its checksum, or lines after a comment with it. The checksum is
+// the SHA-256 of the text without that line, so a truncated text does not match.
 const (
 	jsonStart, jsonSeal, jsonEnd = "{\n", `  "sha256": "`, "\",\n"
 	textSeal, textEnd            = "# sha256 ", "\n"
 )
 
-// Seal returns a text with its checksum: an indented JSON object with members, or lines in which # begins a comment.
-// Other JSON has no place for it and stays as it is.
+// Seal adds its checksum to a text: an indented JSON object with members, or lines in which # begins a comment. Other
+// JSON has no place for it and stays unchanged.
 func Seal(b []byte) []byte {
 	sum := fmt.Sprintf("%x", sha256.Sum256(b))
 	if bytes.HasPrefix(b, []byte(jsonStart)) {
@@ -34,8 +34,8 @@ func Seal(b []byte) []byte {
 	return append([]byte(textSeal+sum+textEnd), b...)
 }
 
-// Unseal returns a text without its checksum, or ErrDamaged. A text without one, as earlier versions wrote it, is
-// returned as it is; then sealed is false.
+// Unseal returns a text without its checksum, or ErrDamaged. A text without a checksum, as earlier versions wrote it, is
+// returned unchanged; then sealed is false.
 func Unseal(b []byte) (text []byte, sealed bool, err error) {
 	for _, form := range [][3]string{{jsonStart, jsonSeal, jsonEnd}, {"", textSeal, textEnd}} {
 		rest, ok := bytes.CutPrefix(b, []byte(form[0]+form[1]))
@@ -49,7 +49,7 @@ func Unseal(b []byte) (text []byte, sealed bool, err error) {
 		}
 		return text, true, nil
 	}
-	for _, line := range []string{jsonSeal, textSeal} { // not where it belongs
+	for _, line := range []string{jsonSeal, textSeal} { // a checksum in the wrong place
 		if bytes.Contains(b, []byte("\n"+line)) {
 			return nil, true, ErrDamaged
 		}
@@ -57,7 +57,7 @@ func Unseal(b []byte) (text []byte, sealed bool, err error) {
 	return b, false, nil
 }
 
-// ReadSealed reads a sealed text of at most limit bytes; what says which kind of file is that small.
+// ReadSealed reads a sealed text of at most limit bytes; what names the kind of file in errors.
 func ReadSealed(path string, limit int64, what string) ([]byte, error) {
 	b, err := regular.ReadFile(path, limit+256, what)
 	if err == nil {
@@ -69,7 +69,7 @@ func ReadSealed(path string, limit int64, what string) ([]byte, error) {
 	return b, err
 }
 
-// WriteJSON replaces the file at path by a value as a sealed JSON object.
+// WriteJSON replaces the file at path with a value as a sealed JSON object.
 func WriteJSON(path string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -78,5 +78,5 @@ func WriteJSON(path string, v any) error {
 	return WriteText(path, append(b, '\n'))
 }
 
-// WriteText replaces the file at path by a sealed text.
+// WriteText replaces the file at path with a sealed text.
 func WriteText(path string, b []byte) error { return WriteFile(path, atomicfile.Bytes(Seal(b))) }

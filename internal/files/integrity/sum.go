@@ -13,10 +13,10 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// BlockSize is the size in bytes of a block, of which the last of a file may have fewer.
+// BlockSize is the size of a block in bytes; the last block of a file may be shorter.
 const BlockSize = 1 << 20
 
-// Sum is what identifies the content of a file.
+// Sum identifies the content of a file.
 type Sum struct {
 	Size   int64     `json:"size"`
 	Time   time.Time `json:"time"` // of the last change, UTC
@@ -36,7 +36,7 @@ type Summer struct {
 // NewSummer returns a Summer of an empty file.
 func NewSummer() *Summer { return &Summer{all: sha256.New()} }
 
-// Write implements io.Writer and cannot fail.
+// Write adds bytes. It never returns an error.
 func (s *Summer) Write(b []byte) (int, error) {
 	n := len(b)
 	s.all.Write(b)
@@ -57,7 +57,7 @@ func (s *Summer) endBlock() {
 	s.block, s.in = 0, 0
 }
 
-// Sum returns the sum of a file that was changed last at the given time. Nothing may be written after it.
+// Sum returns the sum of a file that was last changed at the given time. Nothing may be written afterwards.
 func (s *Summer) Sum(changed time.Time) Sum {
 	if s.in > 0 {
 		s.endBlock()
@@ -66,7 +66,7 @@ func (s *Summer) Sum(changed time.Time) Sum {
 	return s.sum
 }
 
-// SumOf reads a file.
+// SumOf returns the sum of a file.
 func SumOf(path string) (Sum, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func SumOf(path string) (Sum, error) {
 	return s.Sum(info.ModTime()), nil
 }
 
-// Differs says where a file differs from the sum that it should have; "" where it does not.
+// Differs says where a file differs from the sum that it should have, or returns "".
 func (s Sum) Differs(should Sum) string {
 	if s.Size == should.Size && s.SHA256 == should.SHA256 {
 		return ""
@@ -106,7 +106,7 @@ func (s Sum) Differs(should Sum) string {
 	}
 	switch n {
 	case 0:
-		return text + "its SHA-256 is another, though that of no block is"
+		return text + "its SHA-256 differs, although the checksum of no block does"
 	case 1:
 		return text + fmt.Sprintf("block %d (bytes %d to %d) differs", first, first*BlockSize,
 			min(int64(first+1)*BlockSize, max(s.Size, should.Size))-1)
@@ -115,8 +115,8 @@ func (s Sum) Differs(should Sum) string {
 		first, first*BlockSize, last)
 }
 
-// atOnce compares what costs little with the sum that a file should have: size, and the first and last block.
-func atOnce(path string, should Sum) (same bool, err error) {
+// quickly compares the size and the first and last block of a file with the sum that it should have.
+func quickly(path string, should Sum) (same bool, err error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
 		return false, err
