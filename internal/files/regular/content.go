@@ -16,27 +16,26 @@ import (
 	"unicode/utf8"
 )
 
-// Format is what a file holds, by its first bytes.
+// Format is the format of a file, told by its first bytes.
 type Format string
 
-// The formats that readers of this program read. Content knows more of them.
+// The formats that this program reads. Content knows others, too.
 const (
 	NPY         Format = "npy"         // an array of NumPy
 	NPZ         Format = "npz"         // a zip archive of them
-	Torch       Format = "torch"       // a file of PyTorch, of either format
+	Torch       Format = "torch"       // a file of PyTorch, in either format
 	Pickle      Format = "pickle"      // any other pickle
 	Safetensors Format = "safetensors" //
 	JSON        Format = "json"        // an object or a list
-	Table       Format = "table"       // lines of as many values, between tabs, commas or semicolons
+	Table       Format = "table"       // lines of equally many values, separated by tabs, commas or semicolons
 	Text        Format = "text"        // other text in UTF-8
 	Picture     Format = "picture"     // JPEG, PNG, GIF, WebP
 )
 
-// Sniffed is how many of the first bytes of a file Content looks at.
+// Sniffed is how many bytes at the beginning of a file Content reads.
 const Sniffed = 4096
 
-// magics are the formats that begin with a number of their own. PATH in what a message says is the path of the file, as
-// a shell takes it.
+// magics are the formats that begin with a magic number. PATH in a message stands for the quoted path of the file.
 var magics = []struct {
 	at     int
 	magic  string
@@ -72,9 +71,8 @@ const (
 	pictureSays = "a picture; `vsetrain data extract` computes features of a folder of them"
 )
 
-// Content says what a file is that begins with these bytes, and what turns it into one that is read; path is the path
-// of the file. The format is "" where the bytes say nothing. It looks at the first 4096 bytes; fewer are the whole
-// file.
+// Content tells the format of a file from head, its first Sniffed bytes or the whole file. says describes the file at
+// path and how to convert it. Both are "" if the format is unknown.
 func Content(head []byte, path string) (format Format, says string) {
 	for _, m := range magics {
 		if len(head) >= m.at+len(m.magic) && string(head[m.at:m.at+len(m.magic)]) == m.magic {
@@ -101,7 +99,7 @@ func Content(head []byte, path string) (format Format, says string) {
 	return textContent(head, path)
 }
 
-// zipContent says what a zip archive holds, by the name of its first member.
+// zipContent tells what a zip archive holds from the name of its first member.
 func zipContent(head []byte, path string) (Format, string) {
 	name := ""
 	if len(head) >= 30 {
@@ -121,27 +119,23 @@ func zipContent(head []byte, path string) (Format, string) {
 		Quote(path))
 }
 
-// isSafetensors: the length of a header, eight bytes, and the header, a JSON object.
+// isSafetensors looks for the length of a header, eight bytes, and the header, a JSON object.
 func isSafetensors(head []byte) bool {
 	return len(head) > 9 && binary.LittleEndian.Uint64(head) < 1<<30 && head[8] == '{' &&
 		(head[9] == '"' || head[9] == '}' || head[9] == ' ')
 }
 
-// isPickle knows the protocols 2 to 5 by their opcode PROTO, and those before by how containers and instances begin.
+// isPickle recognises protocols 2 to 5 by their opcode PROTO, and earlier ones by how containers and instances begin.
 func isPickle(head []byte) bool {
 	if len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 {
 		return true
 	}
-	for _, p := range []string{"(dp", "(lp", "(dq", "(i__main__\n", "ccopy_reg\n", "ccopyreg\n", "c__main__\n"} {
-		if bytes.HasPrefix(head, []byte(p)) {
-			return true
-		}
-	}
-	return false
+	begins := []string{"(dp", "(lp", "(dq", "(i__main__\n", "ccopy_reg\n", "ccopyreg\n", "c__main__\n"}
+	return slices.ContainsFunc(begins, func(p string) bool { return bytes.HasPrefix(head, []byte(p)) })
 }
 
-// utf16Text returns the beginning of text in UTF-16, which a byte order mark begins or in which every other byte is
-// zero, as in text in European languages.
+// utf16Text returns the beginning of text in UTF-16: text that begins with a byte order mark, or in which every other byte
+// is zero, as in European languages.
 func utf16Text(head []byte) (string, bool) {
 	var order binary.ByteOrder = binary.LittleEndian
 	even, odd := 0, 0 // zeros
@@ -245,8 +239,7 @@ func begin(text string) string {
 	return line
 }
 
-// Explain adds to the error of a reader what the file at path is, where that is none of the formats that the reader
-// reads. A reader that refuses files by their beginning returns its errors through it.
+// Explain adds to the error of a reader what the file at path is, if that is none of the formats that it reads.
 func Explain(err error, path string, reads ...Format) error {
 	if err == nil {
 		return nil
@@ -257,8 +250,8 @@ func Explain(err error, path string, reads ...Format) error {
 	return err
 }
 
-// Expect returns an error where the file at path is of another format than those that a reader of what reads. A reader
-// of text begins with it, which would otherwise complain about lines that are none.
+// Expect returns an error if the format of the file at path is none of reads. Readers of text call it first: otherwise
+// they would complain about lines of a file that is not text.
 func Expect(path, what string, reads ...Format) error {
 	if says := other(path, reads); says != "" {
 		return fmt.Errorf("%s: expected %s; the file is %s", path, what, says)
@@ -266,7 +259,7 @@ func Expect(path, what string, reads ...Format) error {
 	return nil
 }
 
-// ExpectHead is Expect for a stream whose first bytes, up to Sniffed, have been read; name stands for it in messages.
+// ExpectHead is Expect for a stream whose first bytes, up to Sniffed, have been read; name names it in messages.
 func ExpectHead(head []byte, name, what string, reads ...Format) error {
 	if format, says := Content(head, name); format != "" && !slices.Contains(reads, format) {
 		return fmt.Errorf("%s: expected %s; it is %s", name, what, says)
@@ -274,7 +267,7 @@ func ExpectHead(head []byte, name, what string, reads ...Format) error {
 	return nil
 }
 
-// other says what the file at path is; "" where it is of one of the formats, of none that is known, or cannot be read.
+// other says what the file at path is, or "" if it is of one of the formats, unknown or unreadable.
 func other(path string, reads []Format) string {
 	f, _, err := Open(path)
 	if err != nil {
@@ -290,13 +283,12 @@ func other(path string, reads []Format) string {
 	return says
 }
 
-// ErrPointer says that a file stands for another one, which has not been fetched.
+// ErrPointer is the error for a file that points to another file, which was not fetched.
 var ErrPointer = errors.New("a pointer")
 
 var lfsSize = regexp.MustCompile(`(?m)^size ([0-9]+)\r?$`)
 
-// checkPointer returns an error for a pointer of Git LFS or git-annex, which Git leaves in place of a large file. No
-// reader means one.
+// checkPointer returns an error for a pointer of Git LFS or git-annex, which Git leaves in place of a large file.
 func checkPointer(f *os.File, size int64) error {
 	const most = 1024 // Git LFS refuses longer pointers
 	if size > most || size < 20 {
@@ -304,7 +296,7 @@ func checkPointer(f *os.File, size int64) error {
 	}
 	b := make([]byte, size)
 	if n, err := f.ReadAt(b, 0); n < len(b) && !errors.Is(err, io.EOF) {
-		return nil // its reader will see
+		return nil // its reader will fail
 	}
 	path := f.Name()
 	switch {
@@ -323,16 +315,16 @@ func checkPointer(f *os.File, size int64) error {
 	return nil
 }
 
-// plainWord is a word that shells take as it is.
+// plainWord is a word that needs no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[\pL\pN_./\\:=@%+,-]+$`)
 
-// Quote returns a path as one word of a shell's command line, for commands in messages.
+// Quote returns a path as one word of a shell command, for commands in messages.
 func Quote(path string) string {
-	if plainWord.MatchString(path) && !strings.HasPrefix(path, "-") {
-		return path
-	}
-	if strings.HasPrefix(path, "-") {
+	switch {
+	case strings.HasPrefix(path, "-"):
 		path = "./" + path
+	case plainWord.MatchString(path):
+		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -9,19 +9,18 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Missing is the error of a path at which there is nothing; it is fs.ErrNotExist. It says where the path was looked
-// for, and which name there is most like it.
+// Missing is the error for a path that does not exist; it is fs.ErrNotExist. It names the folder that lacks it, and the
+// most similar name there.
 type Missing struct{ Path string }
 
 // Unwrap returns fs.ErrNotExist.
 func (Missing) Unwrap() error { return fs.ErrNotExist }
 
-// Error implements error.
 func (m Missing) Error() string {
 	path := filepath.Clean(m.Path)
 	there, name := filepath.Dir(path), filepath.Base(path)
 	entries, err := os.ReadDir(there)
-	for err != nil && filepath.Dir(there) != there { // to the last folder that is there
+	for err != nil && filepath.Dir(there) != there { // up to the last folder that exists
 		there, name = filepath.Dir(there), filepath.Base(there)
 		entries, err = os.ReadDir(there)
 	}

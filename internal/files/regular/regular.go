@@ -1,9 +1,9 @@
-// Package regular opens regular files only, and says what is in those that a reader does not take (Content). A pipe
-// blocks whoever opens it, and a device such as /dev/zero never ends; names of files come from folders that others can
-// write.
+// Package regular opens regular files only, and says what is in files that a reader refuses (Content). Names of files come
+// from folders that others can write, and opening a pipe blocks, while a device such as /dev/zero never ends.
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +11,16 @@ import (
 	"os"
 )
 
-// ErrNot says that there is something else than a regular file.
+// ErrNot is the error for a path that is not a regular file.
 var ErrNot = errors.New("expected a regular file")
 
-// ErrLarge says that a file is larger than its kind.
+// ErrLarge is the error for a file that is larger than its limit.
 var ErrLarge = errors.New("too large")
 
-// Open opens a file for reading and returns its size. A link is followed. A pointer that Git LFS or git-annex left in
-// place of the file is an error (ErrPointer).
+// Open opens a file for reading and returns its size. It follows links. It is an error (ErrPointer) if the file is a
+// pointer of Git LFS or git-annex.
 func Open(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path) // before it is opened: that would wait for the other end of a pipe
+	info, err := os.Stat(path) // first, because opening a pipe waits for its other end
 	if err != nil {
 		return nil, 0, err
 	}
@@ -44,8 +44,7 @@ func Open(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// Check returns an error when there is something else than a regular file at path; nothing is good: the file may be
-// made.
+// Check returns an error if there is something at path that is not a regular file.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,8 +75,7 @@ func check(path string, info fs.FileInfo) error {
 	return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w, found %s", ErrNot, found)}
 }
 
-// ReadFile reads a file of at most limit bytes; what says which kind of file is that small, for the error of a larger
-// one.
+// ReadFile reads a file of at most limit bytes; what names the kind of file in the error for a larger one.
 func ReadFile(path string, limit int64, what string) ([]byte, error) {
 	f, size, err := Open(path)
 	if err != nil {
@@ -91,21 +89,13 @@ func ReadFile(path string, limit int64, what string) ([]byte, error) {
 	if size > limit {
 		return nil, tooLarge(size)
 	}
-	b := make([]byte, 0, size+512)
-	for { // to its end: it may be growing
-		n, err := f.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if int64(len(b)) > limit {
-			return nil, tooLarge(int64(len(b)))
-		}
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err = b.ReadFrom(io.LimitReader(f, limit+1)) // to its end: it may be growing
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(b.Len()) > limit:
+		return nil, tooLarge(int64(b.Len()))
 	}
+	return b.Bytes(), nil
 }

@@ -19,8 +19,8 @@ func TestReadFile(t *testing.T) {
 		}
 	}
 	_, err := ReadFile(path, 4095, "a test file")
-	if !errors.Is(err, ErrLarge) || !strings.Contains(err.Error(), path+": too large: 4096 bytes; expected a test "+
-		"file of at most 4095") {
+	try.Fails(t, err, path+": too large: 4096 bytes; expected a test file of at most 4095")
+	if !errors.Is(err, ErrLarge) {
 		t.Errorf("got %v", err)
 	}
 	try.Do(t, errors.Join(Check(path), Check(path+".not")))
@@ -30,8 +30,5 @@ func TestReadFile(t *testing.T) {
 	if _, err := ReadFile(path+".not", 1, ""); !os.IsNotExist(err) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := ReadFile(filepath.Dir(path), 1, ""); !errors.Is(err, ErrNot) ||
-		!strings.Contains(err.Error(), "a folder") {
-		t.Errorf("got %v", err)
-	}
+	try.Refuses(ReadFile(filepath.Dir(path), 1, ""))(t, ErrNot.Error(), "a folder")
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Same reports whether two files are one, or hold the same bytes.
+// Same reports whether two files have the same bytes.
 func Same(a, b string) (bool, error) {
 	f, n, err := Open(a)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"unsafe"
 )
 
-// ReadText reads a text in UTF-8 of at most limit bytes whose lines are records: captions, ids, words. what names them
-// for errors; a byte order mark is left out. A file of another format is an error, also a web page, XML or JSON, which
-// are text too.
+// ReadText reads a text in UTF-8 of at most limit bytes whose lines are records, such as captions, ids or words; what names
+// them in errors. It drops a byte order mark. A file of another format is an error, even if that is text, such as HTML,
+// XML or JSON.
 func ReadText(path string, limit int64, what string) (string, error) {
 	b, err := ReadFile(path, limit, what)
 	if err != nil {
@@ -41,7 +41,7 @@ func ReadText(path string, limit int64, what string) (string, error) {
 	return unsafe.String(unsafe.SliceData(b), len(b)), nil // nobody else has b
 }
 
-// badByte returns the place of the first byte that is zero or not UTF-8, -1 where there is none.
+// badByte returns the index of the first byte that is zero or not UTF-8, -1 if there is none.
 func badByte(b []byte) int {
 	zero := bytes.IndexByte(b, 0)
 	if utf8.Valid(b) {
@@ -56,14 +56,11 @@ func badByte(b []byte) int {
 	}
 }
 
-// byteOrderMark may begin a text, and is not part of it.
+// byteOrderMark may begin a text and is not part of it.
 const byteOrderMark = "\ufeff"
 
-// iconv is how to convert a text of another encoding.
-const iconv = "`iconv -f LATIN1 -t UTF-8 FILE > NEW` converts text in Latin-1"
-
-// TextReader returns the text of r without a byte order mark. It ends with an error that names the line of bytes that
-// are not UTF-8.
+// TextReader returns the text of r without a byte order mark. Bytes that are not UTF-8 are an error that names their
+// line.
 func TextReader(r io.Reader) io.Reader {
 	in := bufio.NewReader(r)
 	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
@@ -75,11 +72,10 @@ func TextReader(r io.Reader) io.Reader {
 type textReader struct {
 	in    io.Reader
 	lines int
-	cut   []byte // the beginning of a character
+	cut   []byte // the beginning of a character that continues in the next read
 	err   error
 }
 
-// Read implements io.Reader.
 func (r *textReader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -90,9 +86,8 @@ func (r *textReader) Read(p []byte) (int, error) {
 	if !utf8.Valid(b) {
 		i := badByte(b)
 		if err != nil || utf8.FullRune(b[i:]) {
-			r.err = fmt.Errorf("line %d: expected text in UTF-8, found %q; %s", 1+r.lines+bytes.Count(b[:i],
-				[]byte("\n")),
-				b[i:i+1], iconv)
+			r.err = fmt.Errorf("line %d: expected text in UTF-8, found %q; `iconv -f LATIN1 -t UTF-8 FILE > NEW` "+
+				"converts text in Latin-1", 1+r.lines+bytes.Count(b[:i], []byte("\n")), b[i:i+1])
 			return 0, r.err
 		}
 		b, r.cut = b[:i], bytes.Clone(b[i:])
@@ -101,7 +96,7 @@ func (r *textReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// UTF8 returns a text without a byte order mark. It is an error where the text is not UTF-8.
+// UTF8 returns a text without a byte order mark. It is an error if the text is not UTF-8.
 func UTF8(b []byte) ([]byte, error) {
 	if !utf8.Valid(b) {
 		return io.ReadAll(TextReader(bytes.NewReader(b)))
@@ -109,9 +104,9 @@ func UTF8(b []byte) ([]byte, error) {
 	return bytes.TrimPrefix(b, []byte(byteOrderMark)), nil
 }
 
-// CheckID returns an error for what is not an id of an image: ids are compared by their bytes, so they are text in
-// UTF-8 without what does not show (controls, marks of direction, blanks of no width, ends of lines and paragraphs).
-// The joiners of Persian, of languages of India and of emoji are letters of words.
+// CheckID returns an error if id cannot be the id of an image. Ids are compared by their bytes, so they must be UTF-8
+// without invisible characters: controls, direction marks, zero-width spaces, line and paragraph separators. Joiners are
+// allowed, because Persian, languages of India and emoji need them.
 func CheckID(id string) error {
 	found := ""
 	switch i := strings.IndexFunc(id, hidden); {
@@ -129,7 +124,7 @@ func CheckID(id string) error {
 		"without that", found, id)
 }
 
-// hidden reports whether a character does not show, or changes how others do.
+// hidden reports whether a character is invisible or changes how others appear.
 func hidden(r rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != nonJoiner && r != joiner
