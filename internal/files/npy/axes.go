@@ -9,18 +9,18 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Reading is a command that makes features of an array whose axes are not the axes of features.
+// Reading is a way to convert an array with other axes to features.
 type Reading struct {
 	Flags string // of data convert
 	Does  string // for a message: "drops axis 1"
 	Shape []int  // of the result
 }
 
-// Readings returns how data convert can make features, [N, R, D] or [N, D], of an array of other axes; where one is
-// set, of the array of one image, [R, D] or [D]. It names what the lengths allow and prefers none: four axes longer
-// than 1 may be a grid in either order. There is none where more axes are longer than 1.
+// Readings returns the ways in which data convert can make features, [N, R, D] or [N, D], of an array with other axes;
+// with one, of the array of one image, [R, D] or [D]. It returns all that the lengths allow: four axes longer than 1
+// may be a grid in either order. There are none for more such axes.
 func Readings(shape []int, one bool) (list []Reading) {
-	lead := 1 // axes in front of the axes of an image
+	lead := 1 // axes before the axes of an image
 	if one {
 		lead = 0
 	}
@@ -52,7 +52,7 @@ func Readings(shape []int, one bool) (list []Reading) {
 		add(drop, slices.Concat(n, []int{g[1] * g[2], g[0]}), "nchw", "takes the axes for ["+names+"C, H, W]")
 		add(drop, slices.Concat(n, []int{g[0] * g[1], g[2]}), "nhwc", "takes the axes for ["+names+"H, W, C]")
 	}
-	first := append([]int{0}, ones...) // to be dropped where images lie along a later axis
+	first := append([]int{0}, ones...) // to be dropped if images are along a later axis
 	switch values := len(rest) - lead; {
 	case len(shape) < 3+lead || values < 1:
 	case lead == 1 && shape[0] == 1 && values == 3:
@@ -70,7 +70,8 @@ func Readings(shape []int, one bool) (list []Reading) {
 	return list
 }
 
-// AxesRemedy says which commands make features of the array at path, and what each does. It begins with a semicolon.
+// AxesRemedy says which commands make features of the array at path, and what each does. The text begins with a
+// semicolon.
 func AxesRemedy(path string, shape []int) string {
 	var b strings.Builder
 	readings := Readings(shape, false)
@@ -84,15 +85,12 @@ func AxesRemedy(path string, shape []int) string {
 	return b.String()
 }
 
-// Reshape gives an open array in C order another shape of as many elements.
+// Reshape gives an open array in C order another shape with the same number of elements.
 func (f *File) Reshape(shape []int) error {
 	n, err := elements.Count(shape, f.DType.Size())
 	if err != nil || len(shape) == 0 || n != f.rows*f.rowLen || f.Fortran {
 		return fmt.Errorf("npy: %s: shape %v cannot become %v", f.Path, f.Shape, shape)
 	}
-	f.Shape, f.rows, f.rowLen = slices.Clone(shape), shape[0], 1
-	for _, d := range shape[1:] {
-		f.rowLen *= d
-	}
+	f.Shape, f.rows, f.rowLen = slices.Clone(shape), shape[0], elements.Len(shape[1:])
 	return nil
 }

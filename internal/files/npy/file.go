@@ -10,11 +10,9 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// File is an open array. Where the system allows, the file is mapped read-only, so that rows cost a copy and no
-// system call and the array never counts as memory of the process beyond the page cache; elsewhere rows are
-// read with ReadAt. All methods but Close may be called from several goroutines at once.
-//
-// The file must not be shortened while it is open: reads past its new end are errors.
+// File is an open array. If the system can, it maps the file read-only: reading a row then costs a copy and no system
+// call, and the array takes no memory beyond the page cache. Several goroutines may call its methods at once, except
+// Close. If the file is shortened while it is open, reads past its new end are errors.
 type File struct {
 	Path    string
 	DType   DType
@@ -28,12 +26,12 @@ type File struct {
 	rowLen int
 }
 
-// Open opens an array file and checks its header and that its size fits its shape. The data of an Object array are
-// not checked; read them with ReadObjects.
+// Open opens an array file and checks its header, and its size against its shape. It does not check the data of an Object
+// array; read them with ReadObjects.
 func Open(path string) (*File, error) { return openPath(path, true) }
 
-// OpenUnmapped opens an array file whose rows are copied once: its pages do not count as memory of the process beside
-// the copy.
+// OpenUnmapped is Open without mapping, for rows that are copied once: the pages of the file do not count as memory of
+// the process.
 func OpenUnmapped(path string) (*File, error) { return openPath(path, false) }
 
 func openPath(path string, mapFile bool) (*File, error) {

@@ -13,16 +13,15 @@ import (
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader bounds the header text. NumPy itself refuses more than 10,000 characters unless asked; a plain array
-	// needs about 100.
-	maxHeader = 1 << 16
-	maxDims   = 64 // NumPy's own limit since 2.0
-	alignment = 64 // of the first element in files we write
-	// growDigits is the room left in the header for the row count, so that it can be patched once known.
-	growDigits = 20
+	// maxHeader bounds the header text. NumPy refuses more than 10,000 characters by default; a plain array needs about
+	// 100.
+	maxHeader  = 1 << 16
+	maxDims    = 64 // the limit of NumPy 2.0
+	alignment  = 64 // of the first element in files we write
+	growDigits = 20 // room in the header for the number of rows, which may be set at the end
 )
 
-// header is what stands before the elements.
+// header describes the elements after it.
 type header struct {
 	descr   string // as written, for messages
 	dtype   DType
@@ -31,7 +30,7 @@ type header struct {
 	offset  int64 // of the first element
 }
 
-// readHeader reads the header at the start of r. Its errors do not name the file.
+// readHeader reads the header at the beginning of r. Its errors do not name the file.
 func readHeader(r io.Reader) (header, error) {
 	var h header
 	var pre [12]byte
@@ -67,7 +66,7 @@ func readHeader(r io.Reader) (header, error) {
 	return h, nil
 }
 
-// knownTypes maps every spelling of a type we read to its DType.
+// knownTypes maps every spelling of a type that is read to its DType.
 var knownTypes = map[string]DType{
 	"<f2": F16, "<f4": F32, "<f8": F64, "<i2": I16, "<i4": I32, "<i8": I64, "<u2": U16, "<u4": U32,
 	"|i1": I8, "|u1": U8, "|b1": Bool, "<i1": I8, "<u1": U8, "<b1": Bool, "|O": Object, "|O8": Object, "|O4": Object,
@@ -85,7 +84,7 @@ func lookupType(descr string) (DType, error) {
 		"or object (|O)", descr)
 }
 
-// entry is a key of the header with its value: a text, True or False, or a tuple. Python 2 writes u'..', b'..' and 3L.
+// entry is a key of the header with its value: a string, True or False, or a tuple. Python 2 writes u'..', b'..' and 3L.
 var entry = regexp.MustCompile(`^[ub]?['"](\w+)['"]\s*:\s*(?:[ub]?['"]([^'"\\]*)['"]|(True|False)|\(([^()]*)\)|(\[))` +
 	`\s*(,?)\s*`)
 
@@ -143,7 +142,7 @@ func (h *header) parse(text string) error {
 	return err
 }
 
-// dims reads what stands between the parentheses of a shape.
+// dims reads the text between the parentheses of a shape.
 func dims(text string) ([]int, error) {
 	shape := []int{}
 	for s := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(text), ","), ",") {
@@ -162,12 +161,9 @@ func dims(text string) ([]int, error) {
 	return shape, nil
 }
 
-// Header returns the bytes before the elements of a file, for files that are written piece by piece. It has the same
-// length for any number of rows, so that the number can be set in the end.
-func Header(dtype DType, shape []int) ([]byte, error) { return encodeHeader(dtype, shape) }
-
-// encodeHeader returns the bytes before the elements, a multiple of 64 long whatever the first dimension is.
-func encodeHeader(dtype DType, shape []int) ([]byte, error) {
+// Header returns the bytes before the elements of a file, for files that are written piece by piece. Its length, a
+// multiple of 64, does not depend on the number of rows, so that the number can be set at the end.
+func Header(dtype DType, shape []int) ([]byte, error) {
 	var dims strings.Builder
 	for _, d := range shape {
 		fmt.Fprintf(&dims, "%d, ", d)
@@ -186,13 +182,6 @@ func encodeHeader(dtype DType, shape []int) ([]byte, error) {
 	if total-pre > 0xffff {
 		return nil, fmt.Errorf("shape has too many dimensions (%d) for a header", len(shape))
 	}
-	b := make([]byte, 0, total)
-	b = append(b, magic...)
-	b = append(b, 1, 0)
-	b = binary.LittleEndian.AppendUint16(b, uint16(total-pre))
-	b = append(b, text...)
-	for len(b) < total-1 {
-		b = append(b, ' ')
-	}
-	return append(b, '\n'), nil
+	b := binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(total-pre))
+	return fmt.Appendf(b, "%-*s\n", total-pre-1, text), nil
 }

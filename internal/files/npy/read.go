@@ -15,7 +15,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// littleEndian tells whether the machine's byte order is the same as in the files.
+// littleEndian reports whether this machine has the byte order of the files.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // scratch holds byte buffers for rows of files that are not mapped.
@@ -31,14 +31,14 @@ func (f *File) ReadRow(dst []float32, row int) error {
 	return f.readRow(len(dst), row, func(b []byte) { f.decodeRow(dst, b) })
 }
 
-// ReadHalves is ReadRow of an array of float16, as the bits that the file holds.
+// ReadHalves reads a row of an array of float16 as its bits; dst must have RowLen elements.
 func (f *File) ReadHalves(dst []uint16, row int) error {
 	if f.DType != F16 {
 		return fmt.Errorf("npy: %s: expected rows of float16, found %s", f.Path, f.DType.Name())
 	}
 	return f.readRow(len(dst), row, func(b []byte) {
-		if littleEndian && len(dst) > 0 {
-			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 2*len(dst)), b)
+		if littleEndian {
+			copy(memory(dst), b)
 			return
 		}
 		for i := range dst {
@@ -47,7 +47,7 @@ func (f *File) ReadHalves(dst []uint16, row int) error {
 	})
 }
 
-// EqualRows reports whether two rows hold the same bytes, and whether these are all zero.
+// EqualRows reports whether two rows have the same bytes, and whether these are all zero.
 func (f *File) EqualRows(i, j int) (equal, zero bool, err error) {
 	var second error
 	err = f.readRow(f.rowLen, i, func(a []byte) {
@@ -59,7 +59,7 @@ func (f *File) EqualRows(i, j int) (equal, zero bool, err error) {
 	return equal, zero, cmp.Or(err, second)
 }
 
-// readRow gives take the bytes of a row of n elements.
+// readRow calls take with the bytes of a row of n elements.
 func (f *File) readRow(n, row int, take func([]byte)) (err error) {
 	switch {
 	case f.Fortran:
@@ -89,7 +89,7 @@ func (f *File) readRow(n, row int, take func([]byte)) (err error) {
 	return nil
 }
 
-// ReadScaled writes a row into dst, its numbers of any type times scale, rounded to float32.
+// ReadScaled reads a row of numbers of any type, times scale and rounded to float32, into dst.
 func (f *File) ReadScaled(dst []float32, row int, scale float64) error {
 	if f.DType == Object || f.Fortran {
 		return fmt.Errorf("npy: %s: expected numbers in C order; %s", f.Path, f.Rewrite())
@@ -106,7 +106,7 @@ func (f *File) ReadScaled(dst []float32, row int, scale float64) error {
 // Whole reports whether the elements are integers.
 func (f *File) Whole() bool { return f.DType.Whole() }
 
-// Rewrite says how an array whose rows cannot be read as float32 is made one whose rows can.
+// Rewrite says how to convert an array to one whose rows ReadRow can read.
 func (f *File) Rewrite() string {
 	const in = "rewrite it in Python: "
 	switch f.DType {
@@ -131,22 +131,26 @@ func (f *File) readAt(b []byte, at int64) error {
 
 func (f *File) decodeRow(dst []float32, src []byte) {
 	switch {
-	case len(dst) == 0:
 	case f.DType == F16:
 		half.Decode(dst, src)
 	case f.DType == F32 && littleEndian:
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src)
+		copy(memory(dst), src)
 	default:
 		convert(f, dst, src)
 	}
+}
+
+// memory returns the bytes of numbers in memory.
+func memory[T uint16 | float32](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }
 
 func convert[T elements.Number](f *File, dst []T, src []byte) {
 	elements.Convert(dst, types[f.DType].element, src)
 }
 
-// Ints returns the whole array in C order as int64. Floats must be whole numbers: image sizes are often saved
-// so. It is for small files; the copy takes 8 bytes per element.
+// Ints returns the whole array in C order as int64. Floats must be whole numbers, as in many arrays of image sizes. It is
+// for small files: the copy takes 8 bytes per element.
 func (f *File) Ints() (out []int64, err error) {
 	b, err := f.all()
 	if err != nil {
@@ -167,7 +171,7 @@ func (f *File) Ints() (out []int64, err error) {
 	return inCOrder(f, out), nil
 }
 
-// Float64s returns the whole array in C order as float64. It is for small files; integers beyond 2^53 are rounded.
+// Float64s returns the whole array in C order as float64; integers beyond 2^53 are rounded. It is for small files.
 func (f *File) Float64s() (out []float64, err error) {
 	b, err := f.all()
 	if err != nil {
@@ -192,7 +196,7 @@ func (f *File) all() ([]byte, error) {
 	return b, f.readAt(b, f.offset)
 }
 
-// inCOrder returns v, stored in the file's order, in C order.
+// inCOrder returns v, which is in the order of the file, in C order.
 func inCOrder[T any](f *File, v []T) []T {
 	if !f.Fortran || len(v) == 0 {
 		return v

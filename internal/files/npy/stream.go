@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/elements"
 )
 
-// Stream is an array of numbers in C order that is read front to back, as a compressed member of an archive must be.
+// Stream is an array of numbers in C order that is read from beginning to end, such as a compressed member of an archive.
 type Stream struct {
 	DType  DType
 	Shape  []int

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"unsafe"
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/elements"
@@ -13,8 +12,8 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// Writer streams an array to disk. Close checks the count and replaces the target as a whole; see package atomicfile.
-// After an error from any method call Abort.
+// Writer streams an array to disk. Close checks the number of elements and replaces the target as a whole; see package
+// atomicfile. After an error of a method, call Abort.
 type Writer struct {
 	path    string
 	out     *atomicfile.File // nil once closed, prepared or aborted
@@ -34,7 +33,7 @@ func Create(path string, dtype DType, shape []int) (*Writer, error) {
 	return create(path, dtype, append([]int(nil), shape...), false)
 }
 
-// CreateUnknownRows starts an array of shape [rows, rowShape...] whose row count is whatever has been written at Close.
+// CreateUnknownRows starts an array of shape [rows, rowShape...], where rows is the number of rows written before Close.
 func CreateUnknownRows(path string, dtype DType, rowShape []int) (*Writer, error) {
 	return create(path, dtype, append([]int{0}, rowShape...), true)
 }
@@ -59,7 +58,7 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 			return nil, fmt.Errorf("npy: create %s: a row of shape %v cannot be counted", path, shape[1:])
 		}
 	}
-	head, err := encodeHeader(dtype, shape)
+	head, err := Header(dtype, shape)
 	if err != nil {
 		return nil, fmt.Errorf("npy: create %s: %w", path, err)
 	}
@@ -98,18 +97,16 @@ func (w *Writer) take(n int) error {
 	return nil
 }
 
-// WriteFloat32 appends elements in C order, converted to the array's type: float16 rounds to nearest even. A value that
-// the type cannot hold (finite but beyond float16, or not a whole number in range for an integer type) is an error.
+// WriteFloat32 appends elements in C order, converted to the type of the array: float16 rounds to nearest even. A value
+// that the type cannot hold (finite but beyond float16, or not a whole number in the range of an integer type) is an
+// error.
 func (w *Writer) WriteFloat32(v []float32) error {
 	if err := w.take(len(v)); err != nil {
 		return err
 	}
 	if w.dtype == F32 && littleEndian {
-		if err := w.write(floatBytes(v)); err != nil {
-			return err
-		}
 		w.written += len(v)
-		return nil
+		return w.write(memory(v))
 	}
 	return pieces(w, v, func(b []byte, part []float32) (bad int) {
 		if w.dtype == F16 {
@@ -144,11 +141,13 @@ func (w *Writer) WriteInts(v []int64) error {
 	})
 }
 
-// pieces writes v piece by piece, each encoded into b. encode returns the index of the first element that the type of
-// the array cannot hold, -1 if there is none.
+// pieces encodes and writes v piece by piece. encode returns the index of the first element that the type of the array
+// cannot hold, -1 if there is none.
 func pieces[T float32 | int64](w *Writer, v []T, encode func(b []byte, part []T) (bad int)) error {
 	for part := range slices.Chunk(v, bufElements) {
-		b := w.buffer(len(part) * w.dtype.Size())
+		size := len(part) * w.dtype.Size()
+		w.buf = slices.Grow(w.buf[:0], size)
+		b := w.buf[:size]
 		if bad := encode(b, part); bad >= 0 {
 			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.path, w.written+bad, part[bad],
 				w.dtype)
@@ -159,13 +158,6 @@ func pieces[T float32 | int64](w *Writer, v []T, encode func(b []byte, part []T)
 		w.written += len(part)
 	}
 	return nil
-}
-
-func (w *Writer) buffer(n int) []byte {
-	if cap(w.buf) < n {
-		w.buf = make([]byte, n)
-	}
-	return w.buf[:n]
 }
 
 // put writes x at the start of b in a type other than float16 and reports whether the type holds it.
@@ -191,8 +183,8 @@ func (w *Writer) put(b []byte, x float64) bool {
 	return false
 }
 
-// Close completes the file: it must have as many elements as its shape (or whole rows, when the row count was left
-// open), otherwise Close removes it and returns an error. Closing twice is an error, Abort after Close does nothing.
+// Close completes the file. If it has not as many elements as its shape, or not only whole rows after CreateUnknownRows,
+// Close removes it and returns an error. Closing twice is an error; Abort after Close does nothing.
 func (w *Writer) Close() error {
 	f, err := w.Prepare()
 	if err != nil {
@@ -204,7 +196,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Prepare completes the contents as Close does and hands over the file, which the caller commits with others of a set.
+// Prepare completes the file like Close and returns it, for a caller that commits it with other files of a set.
 func (w *Writer) Prepare() (*atomicfile.File, error) {
 	if w.out == nil {
 		return nil, fmt.Errorf("npy: close %s: the writer is closed", w.path)
@@ -229,7 +221,7 @@ func (w *Writer) finish() error {
 		return fmt.Errorf("%d elements written, not a multiple of the row length %d", w.written, w.rowLen)
 	}
 	w.shape[0] = w.written / w.rowLen
-	head, err := encodeHeader(w.dtype, w.shape) // of the same length: room is kept for the digits
+	head, err := Header(w.dtype, w.shape) // of the same length: room is kept for the digits
 	if err != nil {
 		return err
 	}
@@ -245,7 +237,7 @@ func (w *Writer) Abort() {
 	}
 }
 
-// Stage adds an array that fill writes to files that belong together.
+// Stage adds to a set an array that fill writes.
 func Stage(set *atomicfile.Set, path string, dtype DType, shape []int, fill func(*Writer) error) error {
 	w, err := Create(path, dtype, shape)
 	if err != nil {
@@ -273,12 +265,4 @@ func WriteFloat32(path string, shape []int, data []float32) error {
 		return err
 	}
 	return w.Close()
-}
-
-// floatBytes views float32 values as bytes.
-func floatBytes(v []float32) []byte {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
 }
