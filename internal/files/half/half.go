@@ -1,7 +1,7 @@
 // Package half converts between float32 and IEEE 754 half precision: 1 sign, 5 exponent (bias 15), 10 fraction bits.
 //
-// Region features stored so take half the disk and page cache of float32 at a relative error of 2^-11. On x86 with F16C
-// and on arm64 both directions run eight values at a time; the scalar code gives the same bits.
+// Half-precision region features take half the disk and page cache of float32, at a relative error of 2^-11. x86 with
+// F16C and arm64 convert eight values at a time, in both directions; the scalar code gives the same bits.
 //
 // Why not x448/float16: it converts one value at a time, which would be the slowest part of reading features.
 package half
@@ -11,10 +11,10 @@ import (
 	"math"
 )
 
-// Float32 returns the value of the half h, which float32 holds exactly. A signalling NaN becomes quiet.
+// Float32 returns the value of the half h, which is exact. A signalling NaN becomes quiet.
 func Float32(h uint16) float32 { return math.Float32frombits(halfBits(h)) }
 
-// halfBits returns the bits of the float32 equal to the half h. A signalling NaN becomes quiet.
+// halfBits returns the bits of Float32.
 func halfBits(h uint16) uint32 {
 	sign := uint32(h&0x8000) << 16
 	em := uint32(h & 0x7fff)
@@ -59,8 +59,8 @@ func Decode(dst []float32, src []byte) {
 	}
 }
 
-// Encode encodes src into dst (2 bytes each, little-endian) and returns the index of the first finite value too large
-// for a half, -1 if there is none.
+// Encode encodes src into dst (2 bytes each, little-endian). It returns the index of the first finite value that is too
+// large for a half, -1 if there is none.
 func Encode(dst []byte, src []float32) int {
 	n := 0
 	if hasVectors && len(src) >= 8 {

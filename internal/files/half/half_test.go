@@ -71,26 +71,21 @@ func TestHardwareEqualsScalar(t *testing.T) {
 	if !hasVectors {
 		t.Skip("this processor converts no vectors: there is only the scalar code")
 	}
-	src := make([]byte, 2<<16)
-	for i := range 1 << 16 {
-		binary.LittleEndian.PutUint16(src[2*i:], uint16(i))
+	const n = 1 << 16
+	b, floats := make([]byte, 2*n), make([]float32, n)
+	for i := range n {
+		binary.LittleEndian.PutUint16(b[2*i:], uint16(i))
 	}
-	dst := make([]float32, 1<<16)
-	Decode(dst, src)
-	for i, v := range dst {
+	Decode(floats, b)
+	for i, v := range floats {
 		if math.Float32bits(v) != halfBits(uint16(i)) {
 			t.Fatalf("half %#04x: hardware %#08x, scalar %#08x", i, math.Float32bits(v), halfBits(uint16(i)))
 		}
+		floats[i] = math.Float32frombits(uint32(i) * 65537 * 2654435761)
 	}
-	const n = 1 << 16
-	floats := make([]float32, n)
-	for i := range floats {
-		floats[i] = math.Float32frombits(uint32(i) * 65537 * 2654435761 >> 0)
-	}
-	out := make([]byte, 2*n)
-	Encode(out, floats)
+	Encode(b, floats)
 	for i, v := range floats {
-		if got, want := binary.LittleEndian.Uint16(out[2*i:]), halfFromBits(math.Float32bits(v)); got != want {
+		if got, want := binary.LittleEndian.Uint16(b[2*i:]), halfFromBits(math.Float32bits(v)); got != want {
 			t.Fatalf("%v (%#08x): hardware %#04x, scalar %#04x", v, math.Float32bits(v), got, want)
 		}
 	}
@@ -127,32 +122,6 @@ func TestHalfTooLarge(t *testing.T) {
 		if bad := Encode(make([]byte, 10), v); bad != 4 {
 			t.Fatalf("%v: element %d reported too large, want 4", large, bad)
 		}
-	}
-}
-
-func BenchmarkHalfToFloat(b *testing.B) {
-	src := make([]byte, 2*36*2048)
-	for i := range src {
-		src[i] = byte(i * 7)
-	}
-	dst := make([]float32, 36*2048)
-	for _, hw := range []bool{true, false} {
-		name := "scalar"
-		if hw {
-			name = "f16c"
-		}
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(4 * len(dst)))
-			for b.Loop() {
-				if hw {
-					Decode(dst, src)
-					continue
-				}
-				for i := range dst {
-					dst[i] = math.Float32frombits(halfBits(binary.LittleEndian.Uint16(src[2*i:])))
-				}
-			}
-		})
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package journal keeps files of records that only grow. A record is there as a whole or not at all: what a kill, a
-// power failure or a full disk left of the last one is not read, and the next Append cuts it off. Where a whole record
-// follows one that is not, the file is damaged, and is neither read nor changed.
+// Package journal keeps files of records that only grow. A record is there as a whole or not at all: if a kill, a power
+// failure or a full disk left a part of the last one, Open does not read that part, and the next Append cuts it off. If
+// a whole record follows an incomplete one, the file is damaged, and is neither read nor changed.
 //
 //	magic [8], length of the head, CRC-32 of the head (uint32 each, little endian), head
 //	then records: length of the note (uint32), of the data (uint64), CRC-32 of the data, CRC-32 of these 16 bytes and
@@ -8,8 +8,8 @@
 //
 // A note is a JSON object or empty.
 //
-// The data of the last record are compared with their checksum, the data of earlier ones are not: they were on the disk
-// before another record began.
+// Open compares the data of the last record only with their checksum: earlier data were on the disk before another record
+// began.
 package journal
 
 import (
@@ -28,16 +28,14 @@ import (
 
 const magic = "VSEJRNL1"
 
-// Sizes of what stands in front of a head and of a note, and the largest of these.
 const (
-	headSize   = len(magic) + 8
-	recordSize = 20
-	maxNote    = 64 << 20
-	maxSearch  = 256 << 20 // bytes of what may be notes after a record that is not whole
+	headSize   = len(magic) + 8 // bytes before the head
+	recordSize = 20             // bytes before a note
+	maxNote    = 64 << 20       // bytes of a note or head
+	maxSearch  = 256 << 20      // bytes of possible notes after an incomplete record
 )
 
-// File is an open journal, as it was when it was opened. Its methods may be called from several goroutines, Close
-// apart.
+// File is an open journal, as it was when it was opened. Several goroutines may call its methods, except Close.
 type File struct {
 	Head    []byte
 	Records []Record
@@ -45,7 +43,7 @@ type File struct {
 	end     int64 // of the last whole record
 }
 
-// Record says what its data are in a note.
+// Record is data with a note that describes them.
 type Record struct {
 	Note []byte
 	Size int64  // of the data
@@ -56,7 +54,7 @@ type Record struct {
 // Ending is the ending of the names of journals.
 const Ending = "_changes.bin"
 
-// Open reads the head and the notes of a journal. A file that begins as none does is an error.
+// Open reads the head and the notes of a journal.
 func Open(path string) (*File, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
@@ -73,22 +71,22 @@ func Open(path string) (*File, error) {
 // Close closes the file.
 func (j *File) Close() error { return j.f.Close() }
 
-// ReadAt reads data of a record from an offset in them.
+// ReadAt reads data of a record from an offset.
 func (j *File) ReadAt(b []byte, record int, from int64) error {
 	r := j.Records[record]
 	if from < 0 || from+int64(len(b)) > r.Size {
-		return fmt.Errorf("%s: record %d has %d bytes, %d from %d on were asked for", j.f.Name(), record, r.Size,
+		return fmt.Errorf("%s: record %d has %d bytes, expected %d from %d on", j.f.Name(), record, r.Size,
 			len(b), from)
 	}
 	_, err := j.f.ReadAt(b, r.at+from)
 	return err
 }
 
-// read reads the head and all whole records of a file of a size.
+// read reads the head and all whole records of a file of size bytes.
 func (j *File) read(size int64) error {
 	start := make([]byte, headSize)
 	if _, err := j.f.ReadAt(start, 0); err != nil || string(start[:len(magic)]) != magic {
-		return errors.New("no journal of vsetrain: the beginning is that of another file")
+		return errors.New("not a journal of vsetrain: it begins like another file")
 	}
 	n := int64(binary.LittleEndian.Uint32(start[len(magic):]))
 	if n > maxNote || n > size-int64(headSize) {
@@ -127,8 +125,8 @@ func (j *File) read(size int64) error {
 	return err
 }
 
-// next returns where a whole record stands after a place, 0 where none does: what an interrupted Append leaves is the
-// end of a file.
+// next returns where a whole record is after a byte, 0 if there is none: only the end of a file may be the rest of an
+// interrupted Append.
 func (j *File) next(from, size int64) (int64, error) {
 	buf, read := make([]byte, 1<<20), int64(0)
 	for from++; from+recordSize <= size; from += int64(len(buf) - recordSize + 1) {
@@ -145,7 +143,7 @@ func (j *File) next(from, size int64) (int64, error) {
 				continue
 			}
 			if read += int64(note); read > maxSearch {
-				return 0, fmt.Errorf("behind byte %d there is no record but much that may be the beginning of one: "+
+				return 0, fmt.Errorf("after byte %d there is no record but much that may be the beginning of one: "+
 					"the file is damaged; bring back a copy", from)
 			}
 			if _, ok := j.record(at, size); ok {
@@ -156,15 +154,12 @@ func (j *File) next(from, size int64) (int64, error) {
 	return 0, nil
 }
 
-// braces reports whether that many bytes at an offset begin and end as a JSON object does.
+// braces reports whether n bytes at an offset begin and end like a JSON object.
 func (j *File) braces(at, n int64) bool {
 	var ends [2]byte
-	for i, at := range [2]int64{at, at + n - 1} {
-		if _, err := j.f.ReadAt(ends[i:i+1], at); err != nil {
-			return false
-		}
-	}
-	return ends == [2]byte{'{', '}'}
+	_, err := j.f.ReadAt(ends[:1], at)
+	_, err2 := j.f.ReadAt(ends[1:], at+n-1)
+	return err == nil && err2 == nil && ends == [2]byte{'{', '}'}
 }
 
 // whole compares the data of a record with their checksum.
@@ -174,8 +169,8 @@ func (j *File) whole(r Record) (bool, error) {
 	return got.Sum32() == r.sum, err
 }
 
-// Verify reads a journal completely. The error names the first record that is not as it was written, and bytes after
-// the last whole record, which an Append that was interrupted or damage left.
+// Verify reads a journal completely. The error names the first record that differs from what was written, or bytes after
+// the last whole record, which an interrupted Append or damage left.
 func Verify(path string) error {
 	j, err := Open(path)
 	if err != nil {
@@ -188,13 +183,13 @@ func Verify(path string) error {
 		}
 	}
 	if info, err := j.f.Stat(); err != nil || info.Size() > j.end {
-		return fmt.Errorf("%s: byte %d is behind record %d, the last whole one, and begins no other: an addition was "+
+		return fmt.Errorf("%s: byte %d is after record %d, the last whole one, and begins no other: an addition was "+
 			"interrupted there, or the file is damaged", path, j.end, len(j.Records)-1)
 	}
 	return nil
 }
 
-// record reads what stands in front of the data of the record at an offset; not ok is one that is not whole.
+// record reads the record at an offset up to its data; ok is false if it is not whole.
 func (j *File) record(at, size int64) (r Record, ok bool) {
 	var head [recordSize]byte
 	if size-at < recordSize {
@@ -217,15 +212,15 @@ func (j *File) record(at, size int64) (r Record, ok bool) {
 	return r, sum == binary.LittleEndian.Uint32(head[16:])
 }
 
-// Append adds a record to the journal at path, which it begins with a head where there is none, and returns when it is
-// on the disk. The data are what write writes. After an error the journal is as it was. One process at a time may
-// append. The error is an *atomicfile.Error where the file could not be written.
+// Append adds a record with the data that write writes to the journal at path, and returns when it is on the disk. If
+// there is no journal, Append begins one with head. After an error the journal is unchanged. One process at a time may
+// append. If the file cannot be written, the error is an *atomicfile.Error.
 func Append(path string, head, note []byte, write func(io.Writer) error) error {
 	if len(head) > maxNote || len(note) > maxNote {
 		return fmt.Errorf("%s: a note of %d bytes; at most %d are kept", path, max(len(head), len(note)), maxNote)
 	}
 	if n := len(note); n > 0 && (note[0] != '{' || note[n-1] != '}') {
-		return fmt.Errorf("%s: the note %.100q is no JSON object", path, note)
+		return fmt.Errorf("%s: the note %.100q is not a JSON object", path, note)
 	}
 	j, err := Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -246,15 +241,13 @@ func Append(path string, head, note []byte, write func(io.Writer) error) error {
 	if err != nil {
 		return atomicfile.Explain("write", path, err)
 	}
-	err = j.add(f, note, write)
-	if err != nil {
+	if err = j.add(f, note, write); err != nil {
 		err = errors.Join(err, f.Truncate(j.end))
 	}
 	return errors.Join(atomicfile.Explain("write", path, err), f.Close())
 }
 
-// add writes a record after the last whole one: what stands in front of its note comes last, so that a kill leaves
-// none.
+// add writes a record after the last whole one. It writes the bytes before the note last, so that a kill leaves no record.
 func (j *File) add(f disk.File, note []byte, write func(io.Writer) error) error {
 	if err := f.Truncate(j.end); err != nil {
 		return err
@@ -276,14 +269,13 @@ func (j *File) add(f disk.File, note []byte, write func(io.Writer) error) error 
 	return f.Sync()
 }
 
-// summed is a writer with the checksum of what was written.
+// summed counts and sums the bytes that it passes on.
 type summed struct {
 	w   io.Writer
 	n   int64
 	sum uint32
 }
 
-// Write implements io.Writer.
 func (s *summed) Write(b []byte) (int, error) {
 	n, err := s.w.Write(b)
 	s.n, s.sum = s.n+int64(n), crc32.Update(s.sum, crc32.IEEETable, b[:n])

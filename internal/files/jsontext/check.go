@@ -10,9 +10,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// checker looks at the bytes of a text in UTF-8 as they come, for what package json changes or overlooks. The grammar
-// is
-// left to that package.
+// checker looks in the bytes of a UTF-8 text, as they come, for what package json changes or overlooks. That package
+// checks the grammar.
 type checker struct {
 	line   int // of the last byte, from 1
 	open   []object
@@ -25,18 +24,16 @@ type checker struct {
 	key    []byte // as it is written
 }
 
-// object has the keys of an object that is open; of a list it is empty.
+// object is an open object with its keys so far, or an open list.
 type object struct {
 	is, wantsKey bool
-	keys         []byte // one after the other
-	ends         []int  // of each in keys
-	many         map[string]bool
+	keys         map[string]bool
 }
 
-// deepest is how deep package json reads objects and lists within others.
+// deepest is how deep package json reads nested objects and lists.
 const deepest = 10_000
 
-var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is no character; write both, or " +
+var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is not a character; write both, or " +
 	"leave it out")
 
 // add looks at the bytes that follow.
@@ -75,7 +72,12 @@ func (c *checker) begin(isObject bool) error {
 		c.open = append(c.open, object{})
 	}
 	o := &c.open[c.depth]
-	*o = object{is: isObject, wantsKey: true, keys: o.keys[:0], ends: o.ends[:0]}
+	*o = object{is: isObject, wantsKey: true, keys: o.keys}
+	const few = 16 // a map that held more takes long to clear
+	if o.keys == nil || len(o.keys) > few {
+		o.keys = map[string]bool{}
+	}
+	clear(o.keys)
 	c.depth++
 	return nil
 }
@@ -135,33 +137,15 @@ func (o *object) add(key []byte) error {
 		}
 		key = []byte(s)
 	}
-	const few = 16 // keys that are compared one by one
-	twice := o.many[string(key)]
-	for i, begin := 0, 0; i < len(o.ends) && o.many == nil; i++ {
-		twice = twice || bytes.Equal(o.keys[begin:o.ends[i]], key)
-		begin = o.ends[i]
-	}
-	if twice {
+	if o.keys[string(key)] {
 		return fmt.Errorf("the key %.100q stands twice in an object", key)
 	}
-	if o.many == nil && len(o.ends) < few {
-		o.keys = append(o.keys, key...)
-		o.ends = append(o.ends, len(o.keys))
-		return nil
-	}
-	if o.many == nil {
-		o.many = map[string]bool{}
-		for i, begin := 0, 0; i < len(o.ends); i++ {
-			o.many[string(o.keys[begin:o.ends[i]])] = true
-			begin = o.ends[i]
-		}
-	}
-	o.many[string(key)] = true
+	o.keys[string(key)] = true
 	return nil
 }
 
-// Reader returns the text of r without a byte order mark. It ends with an error that names the line where the text is
-// not UTF-8, has half of a surrogate pair, or a key twice in an object.
+// Reader returns the text of r without a byte order mark. Invalid UTF-8, half of a surrogate pair and a key that occurs
+// twice in an object are errors that name the line.
 func Reader(r io.Reader) io.Reader {
 	return &reader{in: regular.TextReader(r), checker: checker{line: 1}}
 }
@@ -172,7 +156,6 @@ type reader struct {
 	err error // of the text
 }
 
-// Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err

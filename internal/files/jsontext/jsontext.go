@@ -1,11 +1,12 @@
-// Package jsontext reads JSON of people and of other programs as it is written, or refuses it: text in UTF-8, after a
-// byte order mark at most; no half of a surrogate pair; each key of an object once, and in its own case. A number
-// without a fraction is a whole number, 1.0 and 1e0 too, as JSON Schema has it. Package json replaces what is not text
-// by U+FFFD, takes the last of two keys, and takes keys in any case.
+// Package jsontext reads JSON from people and other programs exactly, or refuses it. The text must be UTF-8, perhaps with
+// a byte order mark, without half of a surrogate pair; an object must have each key once and in its own case. As in JSON
+// Schema, a number without a fraction is a whole number, also 1.0 and 1e0. Package json replaces invalid text by U+FFFD,
+// takes the last of two equal keys, and takes keys in any case.
 package jsontext
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -19,16 +20,15 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// UnknownKeyError is a key that a struct has not.
+// UnknownKeyError is the error for a key that a struct does not have.
 type UnknownKeyError struct{ Path, Key string }
 
-// Error implements error.
 func (e *UnknownKeyError) Error() string { return at(e.Path, fmt.Sprintf("unknown key %.100q", e.Key)) }
 
-// Unmarshal reads a value as json.Unmarshal does. Keys that a struct has not are passed over.
+// Unmarshal reads a value like json.Unmarshal. It ignores keys that a struct does not have.
 func Unmarshal(b []byte, v any) error { return unmarshal(b, v, false) }
 
-// UnmarshalKnown reads a value all of whose keys are known, else the error is an *UnknownKeyError.
+// UnmarshalKnown is Unmarshal, except that a key that a struct does not have is an *UnknownKeyError.
 func UnmarshalKnown(b []byte, v any) error { return unmarshal(b, v, true) }
 
 func unmarshal(b []byte, v any, known bool) error {
@@ -53,13 +53,13 @@ func unmarshal(b []byte, v any, known bool) error {
 	return Explain(json.Unmarshal(b, v), b)
 }
 
-// ErrCut says that a text ends within its value.
+// ErrCut is the error for a text that ends within its value.
 var ErrCut = errors.New("the JSON ends within its value")
 
-// zeroNumber is the end of a text up to a number with a leading zero.
+// zeroNumber matches a number with a leading zero at the end of a text.
 var zeroNumber = regexp.MustCompile(`-?0+[0-9]+$`)
 
-// Explain puts an error of package json into words without names of Go; text is what was read.
+// Explain rewrites an error of package json without names of Go; text is the text that was read.
 func Explain(err error, text []byte) error {
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
 		end := min(int(bad.Offset), len(text))
@@ -67,8 +67,12 @@ func Explain(err error, text []byte) error {
 			end++
 		}
 		if m := zeroNumber.Find(text[:end]); m != nil {
-			return fmt.Errorf("line %d: %s has a leading zero, which JSON has not; write %s",
-				1+bytes.Count(text[:end], []byte("\n")), m, short(string(m)))
+			sign, digits := "", strings.TrimLeft(string(m), "-0")
+			if m[0] == '-' {
+				sign = "-"
+			}
+			return fmt.Errorf("line %d: %s has a leading zero, which JSON does not allow; write %s%s",
+				1+bytes.Count(text[:end], []byte("\n")), m, sign, cmp.Or(digits, "0"))
 		}
 		if strings.HasSuffix(bad.Error(), "after top-level value") {
 			return errors.New("there is more after its end")
@@ -89,23 +93,9 @@ func Explain(err error, text []byte) error {
 // plainError is an error of package json without its prefix.
 type plainError struct{ error }
 
-// Error implements error.
 func (e plainError) Error() string { return strings.TrimPrefix(e.error.Error(), "json: ") }
 
-// Unwrap returns the error below.
 func (e plainError) Unwrap() error { return e.error }
-
-// short is a number without its leading zeros.
-func short(number string) string {
-	sign := ""
-	if strings.HasPrefix(number, "-") {
-		sign, number = "-", number[1:]
-	}
-	if number = strings.TrimLeft(number, "0"); number == "" {
-		number = "0"
-	}
-	return sign + number
-}
 
 func at(path, text string) string {
 	if path == "" {
@@ -114,8 +104,8 @@ func at(path, text string) string {
 	return path + ": " + text
 }
 
-// walk compares valid JSON with the type that it is read into. Where package json would take another value than the one
-// that is written, out has the text that it takes right; kept is how much of the text is in it.
+// walk compares valid JSON with the type that it is read into. If package json would read a value wrongly, out is a text
+// that it reads correctly, up to byte kept of the original.
 type walk struct {
 	text  []byte
 	i     int
@@ -124,7 +114,7 @@ type walk struct {
 	kept  int
 }
 
-// put replaces the text from a place to where the walk is.
+// put replaces the text from a byte to the position of the walk.
 func (w *walk) put(from int, text string) {
 	w.out = append(append(w.out, w.text[w.kept:from]...), text...)
 	w.kept = w.i
@@ -136,8 +126,9 @@ func (w *walk) space() {
 	}
 }
 
-// scalar passes over a string, a number or a word, and returns it.
+// scalar passes over a value and returns it, without the space before it.
 func (w *walk) scalar() string {
+	w.space()
 	from := w.i
 	w.pass()
 	return string(w.text[from:w.i])
@@ -219,9 +210,7 @@ func (w *walk) value(t reflect.Type, path string) error {
 			return w.whole(path)
 		}
 	}
-	from := w.i
-	w.pass()
-	found := string(w.text[from:w.i])
+	found := w.scalar()
 	switch {
 	case found[0] == '{':
 		found = "an object"
@@ -233,7 +222,7 @@ func (w *walk) value(t reflect.Type, path string) error {
 	return errors.New(at(path, fmt.Sprintf("expected %s, found %s", nameOf(t), found)))
 }
 
-// nameOf says in words what is read into a type.
+// nameOf describes the JSON that is read into a type.
 func nameOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
@@ -310,7 +299,7 @@ func under(path, key string) string {
 	return path + "." + key
 }
 
-// text is a string as it is meant.
+// text decodes a string.
 func text(quoted string) string {
 	var s string
 	if json.Unmarshal([]byte(quoted), &s) != nil {
@@ -334,7 +323,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// whole compares a number with a whole one; one such as 1.0 is put into its plain form.
+// whole checks that a number is whole, and rewrites one such as 1.0 without a point.
 func (w *walk) whole(path string) error {
 	from := w.i
 	number := w.scalar()

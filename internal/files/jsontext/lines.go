@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// Lines is a Reader that remembers where lines end, so that a place of the text can be named by its line.
+// Lines is a Reader that remembers where lines end, for messages that name the line of a byte.
 type Lines struct {
 	r    io.Reader
 	at   int64
 	ends []int64
 }
 
-// NewLines returns the Reader of r.
+// NewLines returns a Reader of r.
 func NewLines(r io.Reader) *Lines { return &Lines{r: Reader(r)} }
 
-// Read implements io.Reader.
 func (l *Lines) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	for i, b := range p[:n] {
@@ -27,11 +26,8 @@ func (l *Lines) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Line returns the line of a byte that has been read, from 1.
+// Line returns the line, from 1, of a byte that has been read.
 func (l *Lines) Line(offset int64) int {
-	n, found := slices.BinarySearch(l.ends, offset)
-	if found {
-		n++
-	}
+	n, _ := slices.BinarySearch(l.ends, offset+1)
 	return n + 1
 }

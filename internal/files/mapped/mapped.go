@@ -1,6 +1,5 @@
-// Package mapped maps files into memory for reading. Reading such memory fails with a fault instead of an error when
-// the file became shorter or its disk or network file system fails; Watch and Recover make an error of it that names
-// the file.
+// Package mapped maps files into memory for reading. If a file becomes shorter, or its disk or network file system fails,
+// reading the memory faults; Watch and Recover turn the fault into an error that names the file.
 package mapped
 
 import (
@@ -10,14 +9,14 @@ import (
 	"unsafe"
 )
 
-// File is a file in memory. A nil *File is an empty one.
+// File is a mapped file. A nil *File is an empty one.
 type File struct {
 	path string
 	data []byte
 }
 
-// Map maps the first size bytes of an open file read-only; the file may be closed then. On Windows
-// nobody can replace, remove or shorten it until it is unmapped.
+// Map maps the first size bytes of an open file read-only. The file may be closed afterwards. Windows does not let
+// anybody replace, remove or shorten a mapped file.
 func Map(f *os.File, size int64) (*File, error) {
 	if size <= 0 || int64(int(size)) != size {
 		return nil, fmt.Errorf("cannot map %d bytes of %s", size, f.Name())
@@ -29,7 +28,7 @@ func Map(f *os.File, size int64) (*File, error) {
 	return &File{path: f.Name(), data: b}, nil
 }
 
-// Bytes returns the memory. It is read-only, dies with Close, and may be read between Watch and Recover alone.
+// Bytes returns the memory, which is read-only and valid until Close. Read it only between Watch and Recover.
 func (f *File) Bytes() []byte {
 	if f == nil {
 		return nil
@@ -47,12 +46,12 @@ func (f *File) Close() error {
 	return unmapFile(b)
 }
 
-// Watch makes faults of this goroutine panics, and returns what Recover needs to end that:
+// Watch turns faults of this goroutine into panics. Its result is for Recover, which ends that:
 //
 //	defer f.Recover(mapped.Watch(), &err)
 func Watch() (before bool) { return debug.SetPanicOnFault(true) }
 
-// Recover must be deferred itself. It sets err where reading the memory of f panicked; other panics continue.
+// Recover must be deferred directly. It sets err if reading the memory of f panicked; other panics continue.
 func (f *File) Recover(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	r := recover()
