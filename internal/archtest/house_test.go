@@ -62,6 +62,7 @@ var sideways = map[string][]string{
 	"internal/files/integrity":  {"internal/files/atomicfile", "internal/files/journal", "internal/files/regular"},
 	"internal/apps/chart":       {"internal/files/atomicfile"},
 	"internal/files/elements":   {"internal/files/half"},
+	"internal/files/onnx":       {"internal/files/elements"},
 	"internal/files/pickle":     {"internal/files/half"},
 	// headers are Python literals
 	"internal/files/npy": {"internal/files/elements", "internal/files/half", "internal/files/pickle",

@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -120,15 +121,8 @@ func (f *File) prepare() error {
 	if f.prepared {
 		return nil
 	}
-	err := f.f.Sync()
-	if f.err != nil {
-		err = f.err
-	}
 	f.prepared = true
-	if closeErr := f.f.Close(); err == nil {
-		err = closeErr
-	}
-	return f.explain(err)
+	return f.explain(cmp.Or(f.err, f.f.Sync(), f.f.Close()))
 }
 
 // Abort removes the file. It does nothing after Commit.

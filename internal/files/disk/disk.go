@@ -1,5 +1,5 @@
-// Package disk is how this program changes files and names: everything that it writes goes through System. Tests put
-// one in its place that records (package crash) or fails. Reading is left to package os.
+// Package disk changes files and names: everything that this program writes goes through System. Tests replace it with a
+// system that records (package crash) or fails. Reading uses package os.
 package disk
 
 import (
@@ -11,19 +11,19 @@ import (
 	"slices"
 )
 
-// System is the part of an operating system by which files are changed.
+// System is the part of an operating system that changes files.
 type System interface {
-	Create(path string) (File, error)  // for reading and writing; it must not exist
-	Open(path string) (File, error)    // for reading and writing; it is made where it is missing
+	Create(path string) (File, error)  // for reading and writing; the file must not exist
+	Open(path string) (File, error)    // for reading and writing; a missing file is made
 	Renew(path string, b []byte) error // writes b over itself, which sets the time of the file; ErrChanged
 	Rename(from, to string) error
 	Link(from, to string) error
 	Remove(path string) error // a file, or an empty folder
 	Mkdir(path string) error
-	SyncDir(dir string) error // makes the names in a folder lasting
+	SyncDir(dir string) error // makes the names in a folder durable
 }
 
-// File is an open file. What is written is lasting after Sync.
+// File is an open file. Writes are durable after Sync.
 type File interface {
 	io.Reader
 	io.Writer
@@ -46,27 +46,27 @@ func (Host) Open(path string) (File, error) { return open(path, 0) }
 
 func open(path string, how int) (File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|how, 0o666)
-	if err != nil { // no File that is not nil
+	if err != nil { // f is a File that is not nil
 		return nil, err
 	}
 	return f, nil
 }
 
-// Full reports whether err is the error of a full disk.
+// Full reports whether err means that the disk is full.
 func Full(err error) bool { return isOne(err, fullErrors) }
 
-// InUse reports whether err is the error of a file which another process has open or mapped: on Windows alone.
+// InUse reports whether err means that another process has the file open or mapped, which only Windows reports.
 func InUse(err error) bool { return isOne(err, inUseErrors) }
 
 func isOne(err error, all []error) bool {
 	return slices.ContainsFunc(all, func(e error) bool { return errors.Is(err, e) })
 }
 
-// ErrChanged says that a file does not hold what was expected.
+// ErrChanged is the error for a file that does not hold what was expected.
 var ErrChanged = errors.New("another has written the file")
 
-// Renew looks and writes through one open file: where another has put its own file in the place meanwhile, the write
-// goes to the one that is gone.
+// Renew reads and writes through one open file: if another process replaces the file meanwhile, the write goes to the
+// replaced one.
 func (Host) Renew(path string, b []byte) error {
 	return Renewed(path, b, func(f *os.File) error {
 		_, err := f.WriteAt(b, 0)
@@ -74,7 +74,7 @@ func (Host) Renew(path string, b []byte) error {
 	})
 }
 
-// Renewed opens the file at path, and calls write where it holds b.
+// Renewed opens the file at path, and calls write if it holds b.
 func Renewed(path string, b []byte, write func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -97,8 +97,7 @@ func (Host) Mkdir(path string) error { return os.Mkdir(path, 0o777) }
 
 var now System = Host{}
 
-// Use puts another system in the place of the present one, for tests, until restore is called. No file may be written
-// meanwhile.
+// Use replaces the system for tests, until restore is called. No file may be open for writing while it is replaced.
 func Use(s System) (restore func()) {
 	before := now
 	now = s

@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -11,7 +12,7 @@ import (
 
 var (
 	fullErrors  = []error{unix.ENOSPC, unix.EDQUOT}
-	inUseErrors []error // an open file is replaced and removed as any other
+	inUseErrors []error // none: open files can be replaced and removed
 )
 
 // Rename and Remove are the functions of package os.
@@ -19,16 +20,13 @@ func (Host) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (Host) Remove(path string) error { return os.Remove(path) }
 
-// SyncDir makes the names in dir lasting: of files that were created or renamed there.
+// SyncDir makes the names in dir durable, after files were created or renamed there.
 func (Host) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(d.Sync(), d.Close())
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
 		return nil // some network file systems cannot sync a folder
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows refuses to rename and remove files that another process has open, as virus scanners and indexers have new
-// files for a moment, and those that are mapped. Such calls are tried again for so long.
+// Windows does not rename or remove files that are mapped, or that another process has open, such as a virus scanner or
+// indexer for a moment. Such calls are tried again for some time.
 const (
 	patience = 2 * time.Second
 	pause    = 10 * time.Millisecond
@@ -27,15 +27,15 @@ var (
 func patiently(f func() error) error {
 	for end := time.Now().Add(patience); ; time.Sleep(pause) {
 		err := f()
-		// A file whose target is in use is "access denied", as one without permission is.
+		// If the target is in use, the error is "access denied", the same as without permission.
 		if !InUse(err) && !errors.Is(err, windows.ERROR_ACCESS_DENIED) || time.Now().After(end) {
 			return err
 		}
 	}
 }
 
-// Rename replaces to as a whole and returns when the name is on the disk, as far as Windows promises it:
-// MOVEFILE_WRITE_THROUGH. Package os waits for neither.
+// Rename replaces to as a whole and returns when the name is on the disk, as far as Windows guarantees that
+// (MOVEFILE_WRITE_THROUGH). Package os does not wait.
 func (Host) Rename(from, to string) error {
 	old, err := windows.UTF16PtrFromString(from)
 	if err != nil {
@@ -54,8 +54,8 @@ func (Host) Rename(from, to string) error {
 	return nil
 }
 
-// Remove is the function of package os, for files that others have open for a moment too.
+// Remove is os.Remove, tried again while another process has the file open.
 func (Host) Remove(path string) error { return patiently(func() error { return os.Remove(path) }) }
 
-// SyncDir does nothing: Windows documents no call that makes the names in a folder lasting (docs/install.md).
+// SyncDir does nothing: Windows documents no call that makes the names in a folder durable (docs/install.md).
 func (Host) SyncDir(string) error { return nil }

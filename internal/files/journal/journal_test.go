@@ -37,7 +37,7 @@ func all(t *testing.T, path string) string {
 
 // Whatever a kill leaves of the last record, the earlier ones are there, and the next one follows them.
 func TestEveryEnd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
+	path := filepath.Join(try.MemoryDir(t), "j")
 	for _, r := range [][2]string{{"one", "1"}, {"two", ""}} {
 		try.Do(t, add(path, r[0], r[1]))
 	}
@@ -47,7 +47,7 @@ func TestEveryEnd(t *testing.T) {
 	if got := all(t, path); got != "head one:1 two: three:333" {
 		t.Fatal(got)
 	}
-	cut := filepath.Join(t.TempDir(), "cut")
+	cut := filepath.Join(try.MemoryDir(t), "cut")
 	for n := len(two); n < len(three); n++ {
 		zeros := append(bytes.Clone(three[:n]), make([]byte, len(three)-n)...) // a file whose data were not written yet
 		holes := bytes.Clone(three)
@@ -70,7 +70,7 @@ func TestEveryEnd(t *testing.T) {
 
 // An error leaves the journal as it was.
 func TestErrorKeeps(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
+	path := filepath.Join(try.MemoryDir(t), "j")
 	try.Do(t, add(path, "one", "1"))
 	before, _ := os.ReadFile(path)
 	full := errors.New("full")
@@ -89,7 +89,7 @@ func TestErrorKeeps(t *testing.T) {
 
 // What is not a journal is refused.
 func TestNoJournal(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
+	path := filepath.Join(try.MemoryDir(t), "j")
 	try.Do(t, add(path, "one", "1"))
 	good, _ := os.ReadFile(path)
 	for _, c := range []struct{ text, want string }{{"", "not a journal"}, {"VSEJRNL2" + string(good[8:]), "not a journal"},
@@ -103,13 +103,13 @@ func TestNoJournal(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	path := filepath.Join(f.TempDir(), "j")
+	path := filepath.Join(try.MemoryDir(f), "j")
 	try.Do(f, errors.Join(add(path, "one", "1"), add(path, "two", "22")))
 	good := try.Get(os.ReadFile(path))(f)
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		path := filepath.Join(t.TempDir(), "j")
+		path := filepath.Join(try.MemoryDir(t), "j")
 		try.Do(t, os.WriteFile(path, b, 0o644))
 		j, err := Open(path)
 		if err != nil {
@@ -126,7 +126,7 @@ func FuzzOpen(f *testing.F) {
 
 // A record that is damaged in front of a whole one is an error, and nothing behind it is cut off.
 func TestDamageInside(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
+	path := filepath.Join(try.MemoryDir(t), "j")
 	for _, note := range []string{"one", "two", "three"} {
 		try.Do(t, add(path, note, strings.Repeat("\x00", 3<<19)))
 	}
@@ -150,7 +150,7 @@ func TestDamageInside(t *testing.T) {
 // Numbers that may be the lengths of notes, as an interrupted addition of sparse features leaves them, are not read as
 // notes; what is made to be read again and again is refused.
 func TestTailThatLooksLikeRecords(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
+	path := filepath.Join(try.MemoryDir(t), "j")
 	try.Do(t, add(path, "one", "1"))
 	whole := try.Get(os.ReadFile(path))(t)
 	for fill, want := range map[string]string{"": "", "{}": "much that may be the beginning"} {

@@ -2,6 +2,7 @@ package pickle
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/files/elements"
 	"vsetrain/lab/try"
 )
 
@@ -43,6 +43,7 @@ func power(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
 // TestPlainData reads what CPython wrote in each protocol.
 func TestPlainData(t *testing.T) {
 	list := func(v ...any) *List { return &List{Items: v} }
+	floats := try.Get(binary.Append(nil, binary.LittleEndian, []float32{0, 1, 2, 3, 4, 5}))(t)
 	for p := range maxProtocol + 1 {
 		d := decodeFile(t, fmt.Sprintf("plain_p%d.pkl", p)).(*Dict)
 		want := map[any]any{
@@ -61,7 +62,7 @@ func TestPlainData(t *testing.T) {
 			int64(3): "int key",
 			"long":   strings.Repeat("x", 300),
 			"np":     list(2.5, -0.1, int64(-3), int64(200), true),
-			"array":  &Array{DType: "<f4", Shape: []int{2, 3}, Data: elements.Bytes([]float32{0, 1, 2, 3, 4, 5})},
+			"array":  &Array{DType: "<f4", Shape: []int{2, 3}, Data: floats},
 		}
 		for k, w := range want {
 			got, ok := d.Get(k)

@@ -11,10 +11,10 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// Unclaimed returns an error where a directory that is to become a run has something of another owner under a name that
-// the run will write, one of names or one of this package: the run would replace it, or write elsewhere through a link.
-// A run itself, and one that was ended before its configuration was written, own what they have: the configuration, the
-// lock, or the sealed file that a run writes first tells.
+// Unclaimed returns an error if a directory that will become a run has something under a name that the run will write, one
+// of names or of this package: the run would replace it, or write elsewhere through a link. A run owns what it has, also
+// one that ended before it wrote its configuration: the configuration, the lock, or the sealed file first, which a run
+// writes first, shows that.
 func Unclaimed(dir, first string, names ...string) error {
 	if there, err := Exists(filepath.Join(dir, ConfigName)); there || err != nil {
 		return err
@@ -41,21 +41,21 @@ func Unclaimed(dir, first string, names ...string) error {
 			own = begun || err == nil && len(entries) == 0
 		}
 		if !own {
-			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, and of no run: " +
-				"a new run would write over it"), Remedy: "choose another directory with --run DIR, or move it away"}
+			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, but is not of a run: " +
+				"a new run would overwrite it"), Remedy: "choose another directory with --run DIR, or move it away"}
 		}
 	}
 	return nil
 }
 
-// isSealed reports whether a file has the checksum that this program writes into its own, and fits it.
+// isSealed reports whether a file has a checksum of this program and matches it.
 func isSealed(path string) bool {
 	b, err := os.ReadFile(path)
 	_, sealed, bad := integrity.Unseal(b)
 	return err == nil && sealed && bad == nil
 }
 
-// isLock reports whether a file is the lock of a run: an owner, or nothing where the process was just writing it.
+// isLock reports whether a file is the lock of a run: an owner, or empty if the process was just writing it.
 func isLock(path string) bool {
 	b, err := os.ReadFile(path)
 	dec := json.NewDecoder(bytes.NewReader(b))

@@ -19,11 +19,11 @@ const (
 	ConfigName      = "config.yaml"
 	EnvName         = "env.json"
 	MetricsName     = "metrics.jsonl"
-	TestName        = "test.json" // what was measured of the best weights on the test split
+	TestName        = "test.json" // results of the best weights on the test split
 	CheckpointsName = "checkpoints"
-	LastName        = "last.safetensors" // checkpoints: what resuming needs,
-	BestName        = "best.safetensors" // the best weights,
-	AverageName     = "ema.safetensors"  // the averaged weights (optim.ema) of their best validation
+	LastName        = "last.safetensors" // the checkpoint for resuming
+	BestName        = "best.safetensors" // the best weights
+	AverageName     = "ema.safetensors"  // the averaged weights (optim.ema) at their best validation
 	lockName        = ".lock"
 )
 
@@ -40,9 +40,9 @@ type Dir struct {
 	lock io.Closer
 }
 
-// Open makes the directory and its checkpoints folder where missing, takes the lock, and removes half-written files of
-// killed processes. The error is an *atomicfile.Error: ErrLocked while another process holds the directory,
-// atomicfile.ErrReadOnly where nothing can be written.
+// Open makes the directory and its checkpoints folder if they are missing, takes the lock, and removes half-written files
+// of killed processes. The error is an *atomicfile.Error: ErrLocked while another process holds the directory,
+// atomicfile.ErrReadOnly if the directory is not writable.
 func Open(path string, owner Owner) (*Dir, error) {
 	if path == "" {
 		return nil, &atomicfile.Error{Op: "open", Path: "run directory", Err: errors.New("no name"),
@@ -77,9 +77,8 @@ func Clean(path string) error {
 	return nil
 }
 
-// Lock takes the exclusive lock of a file that this process is about to write to, until Close: a file beside it, path
-// with .lock. The error is an *atomicfile.Error, ErrLocked while another process holds it; instead is what its user can
-// do then.
+// Lock takes an exclusive lock for writing to the file at path, until Close. The lock is the file path with .lock. The
+// error is an *atomicfile.Error, ErrLocked while another process holds the lock; instead says what the user can do then.
 func Lock(path, instead string) (io.Closer, error) {
 	return acquire(path, path+".lock", instead, Owner{})
 }
@@ -92,11 +91,11 @@ func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Has reports whether a file of that name exists: Has(ConfigName) tells an earlier run from an empty directory.
+// Has reports whether a file of that name exists. Has(ConfigName) distinguishes a run from an empty directory.
 func (d *Dir) Has(name string) (bool, error) { return Exists(d.Path(name)) }
 
-// Exists reports whether there is anything at path, a link that leads nowhere included. An error means that this is not
-// known, as when a disk fails; it must not be taken for a file that is missing.
+// Exists reports whether there is anything at path, even a broken link. After an error, for example of a failing disk, it
+// is not known: do not treat it as a missing file.
 func Exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // or a folder of the path is a file
@@ -105,26 +104,26 @@ func Exists(path string) (bool, error) {
 	return err == nil, wrap("read", path, err)
 }
 
-// WriteFile replaces a file of the directory, all or nothing; see package atomicfile.
+// WriteFile replaces a file of the directory; see package atomicfile.
 func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
 	return wrap("write", d.Path(name), atomicfile.WriteFile(d.Path(name), write))
 }
 
-// WriteJSON replaces a file of the directory by v as a sealed JSON object.
+// WriteJSON replaces a file of the directory with v as a sealed JSON object.
 func (d *Dir) WriteJSON(name string, v any) error {
 	return wrap("write", d.Path(name), integrity.WriteJSON(d.Path(name), v))
 }
 
-// WriteText replaces a file of the directory by a sealed text.
+// WriteText replaces a file of the directory with a sealed text.
 func (d *Dir) WriteText(name string, b []byte) error {
 	return wrap("write", d.Path(name), integrity.WriteText(d.Path(name), b))
 }
 
-// readOwner returns what the holder of a lock wrote into it, or the zero Owner.
+// readOwner returns the Owner in a lock, or the zero Owner if the holder is just writing it.
 func readOwner(r io.Reader) Owner {
 	var o Owner
 	if err := json.NewDecoder(io.LimitReader(r, 4096)).Decode(&o); err != nil {
-		return Owner{} // the holder is just writing it
+		return Owner{}
 	}
 	return o
 }

@@ -3,11 +3,11 @@ package runfs
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,8 +56,7 @@ func TestLock(t *testing.T) {
 // kill -9 of the holder frees the directory at once.
 func TestLockOfKilledProcess(t *testing.T) {
 	path := t.TempDir()
-	exe := try.Get(os.Executable())(t)
-	cmd := exec.Command(exe)
+	cmd := exec.Command(try.Get(os.Executable())(t))
 	cmd.Env = append(os.Environ(), holdVariable+"="+path)
 	out := try.Get(cmd.StdoutPipe())(t)
 	try.Do(t, cmd.Start())
@@ -66,8 +65,7 @@ func TestLockOfKilledProcess(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	_, err = Open(path, owner)
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(),
-		"process "+strconv.Itoa(cmd.Process.Pid)+" on other") {
+	if try.Fails(t, err, fmt.Sprintf("process %d on other", cmd.Process.Pid)); !errors.Is(err, ErrLocked) {
 		t.Errorf("got %v", err)
 	}
 	try.Do(t, cmd.Process.Kill())
@@ -76,36 +74,21 @@ func TestLockOfKilledProcess(t *testing.T) {
 }
 
 func TestOpenRemovesHalfWritten(t *testing.T) {
-	path := t.TempDir()
-	sub := filepath.Join(path, CheckpointsName)
-	try.Do(t, os.Mkdir(sub, 0o755))
-	half, kept := filepath.Join(sub, ".last.tmp-0-99-1"), filepath.Join(sub, "last")
-	for _, f := range []string{half, kept} {
-		try.Do(t, os.WriteFile(f, nil, 0o644))
-	}
-	d := open(t, path)
-	if _, err := os.Stat(half); !os.IsNotExist(err) {
-		t.Errorf("%s is still there", half)
-	}
-	if ok, err := d.Has(filepath.Join(CheckpointsName, "last")); !ok || err != nil {
-		t.Errorf("the checkpoint is gone: %v", err)
-	}
-	if ok, err := d.Has(ConfigName); ok || err != nil {
-		t.Errorf("config.yaml: %v, %v", ok, err)
+	half, kept := filepath.Join(CheckpointsName, ".last.tmp-0-99-1"), filepath.Join(CheckpointsName, "last")
+	d := open(t, try.Files(t, map[string]string{half: "", kept: ""}))
+	for name, want := range map[string]bool{half: false, kept: true, ConfigName: false} {
+		if got := try.Get(d.Has(name))(t); got != want {
+			t.Errorf("%s is there: %v", name, got)
+		}
 	}
 }
 
-func TestOpenUnnamed(t *testing.T) {
+func TestOpenRefuses(t *testing.T) {
 	try.Refuses(Open("", owner))(t, "run.dir")
-}
-
-func TestOpenOnFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	try.Do(t, os.WriteFile(path, nil, 0o644))
-	if _, err := Open(path, owner); err == nil || err.Error() != "create "+path+": not a directory; no "+
-		"folder can be made there; choose another run directory with --run DIR" {
-		t.Errorf("got %v", err)
-	}
+	try.Refuses(Open(path, owner))(t, "create "+path+": not a directory; no folder can be made there; choose another "+
+		"run directory with --run DIR")
 }
 
 func TestEnv(t *testing.T) {
@@ -116,7 +99,7 @@ func TestEnv(t *testing.T) {
 	for _, e := range []Env{first, second} {
 		try.Do(t, d.AppendEnv(e))
 	}
-	got, err := d.Sessions()
+	got, err := ReadSessions(d.Path())
 	if err != nil || len(got) != 2 || got[0].Command[1] != "train" || got[1].Device != "cpu" ||
 		!got[0].Started.Equal(owner.Since) {
 		t.Errorf("%+v, %v", got, err)
@@ -139,21 +122,17 @@ func TestExists(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, got, err)
 		}
 	}
-	if there, err := Exists(filepath.Join(dir, strings.Repeat("x", 5000))); there || err == nil ||
-		!strings.Contains(err.Error(), "xxx") {
-		t.Errorf("a name that the system refuses: %v, %v", there, err)
-	}
+	try.Refuses(Exists(filepath.Join(dir, strings.Repeat("x", 5000))))(t, "xxx")
 }
 
 // Runs are found down to a depth, by the order of their names, and not within each other, in hidden folders or for ever
 // in a folder that holds itself.
 func TestFindRuns(t *testing.T) {
-	root := t.TempDir()
+	files := map[string]string{}
 	for _, dir := range []string{"b", "b/inner", "a/1/2/3/4", "a/1/2/3/4x/5", ".hidden/c"} {
-		path := filepath.Join(root, dir)
-		try.Do(t, os.MkdirAll(path, 0o700))
-		try.Do(t, os.WriteFile(filepath.Join(path, ConfigName), nil, 0o600))
+		files[filepath.Join(dir, ConfigName)] = ""
 	}
+	root := try.Files(t, files)
 	try.Do(t, os.Symlink("..", filepath.Join(root, "a", "up")))
 	runs, full := FindRuns(root)
 	if want := []string{"a/1/2/3/4", "a/up/a/up/b", "a/up/b", "b"}; full || !slices.Equal(runs, want) {

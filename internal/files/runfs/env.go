@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// Env is what a run should know about the session that computed it. The caller gathers the values.
+// Env is what a run records of a session.
 type Env struct {
 	Version     string      `json:"version"`          // of vsetrain
 	Commit      string      `json:"commit,omitempty"` // git commit of the build
@@ -27,7 +27,7 @@ type Env struct {
 	GEMM        string      `json:"gemm,omitempty"`      // matrix-product kernel chosen
 	WordInit    string      `json:"word_init,omitempty"` // SHA-256 of the file that the word vectors came from
 	NoiseIndex  *NoiseIndex `json:"noise_index,omitempty"`
-	Warnings    []string    `json:"warnings,omitempty"` // of settings that do not go together, as a person was told
+	Warnings    []string    `json:"warnings,omitempty"` // of settings that do not go together, as printed
 	Host        string      `json:"host"`
 	PID         int         `json:"pid"`
 	Dir         string      `json:"working_directory"`
@@ -47,15 +47,15 @@ func (e *Env) Build() string {
 	return name
 }
 
-// NoiseIndex is what a run records of the noise index that it trains with (data.noise_index).
+// NoiseIndex is what a run records of its noise index (data.noise_index).
 type NoiseIndex struct {
 	File   string `json:"file"`   // base name
 	SHA256 string `json:"sha256"` // of the file
-	Wrong  int    `json:"wrong"`  // captions that are given another image than their own
+	Wrong  int    `json:"wrong"`  // captions with another image than their own
 	Of     int    `json:"of"`     // captions of the training split
 }
 
-// String says how much is wrong, and by which file.
+// String describes the noise index.
 func (n *NoiseIndex) String() string {
 	return fmt.Sprintf("%d of %d training captions with another image (%s, SHA-256 %s)", n.Wrong, n.Of, n.File,
 		n.SHA256)
@@ -67,20 +67,17 @@ type envFile struct {
 
 // AppendEnv adds a session to env.json; a run that was resumed has several.
 func (d *Dir) AppendEnv(e Env) error {
-	all, err := d.Sessions()
+	all, err := ReadSessions(d.path)
 	if err != nil {
 		return err
 	}
 	return d.WriteJSON(EnvName, envFile{append(all, e)})
 }
 
-// Sessions returns the sessions of env.json, none where there is no such file.
-func (d *Dir) Sessions() ([]Env, error) { return ReadSessions(d.path) }
-
-// maxEnv bounds env.json in bytes; a session has one kilobyte.
+// maxEnv bounds env.json in bytes; a session takes about one kilobyte.
 const maxEnv = 64 << 20
 
-// ReadSessions returns the sessions of the run directory at a path, which may belong to another process.
+// ReadSessions returns the sessions of a run directory, none if it has no env.json. Another process may own the run.
 func ReadSessions(dir string) ([]Env, error) {
 	path := filepath.Join(dir, EnvName)
 	b, err := integrity.ReadSealed(path, maxEnv, "the record of sessions")

@@ -7,10 +7,10 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
-// ErrLocked is the kind of an error about a directory that another process holds.
+// ErrLocked is the kind of the error for a directory that another process holds.
 var ErrLocked = errors.New("in use")
 
-// wrap gives err the operation, the path and, where the cause is known, the remedy for a run directory.
+// wrap adds to err the operation, the path and, if the cause is known, the remedy for a run directory.
 func wrap(op, path string, err error) error {
 	err = atomicfile.Explain(op, path, err)
 	if e, ok := errors.AsType[*atomicfile.Error](err); ok {
@@ -24,7 +24,7 @@ func wrap(op, path string, err error) error {
 	return err
 }
 
-// lockedError names the process that holds the lock.
+// lockedError returns an error that names the process that holds the lock.
 func lockedError(path, instead string, holder Owner) *atomicfile.Error {
 	who := "another process"
 	if holder.PID > 0 {

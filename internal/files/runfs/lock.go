@@ -12,16 +12,16 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// unlocked is called in place of taking a lock; nil where locks are taken.
+// unlocked is called instead of taking a lock, unless it is nil.
 var unlocked atomic.Pointer[func(path string)]
 
-// NoLocks lets this process write without locks from now on, as file systems need that have none (Lustre mounted with
-// noflock, some of FUSE): nothing keeps two processes from writing to the same files then. instead is called with what
-// each lock would have been for.
+// NoLocks makes this process write without locks, for file systems that have none (Lustre mounted with noflock, some FUSE
+// file systems). Then nothing prevents two processes from writing to the same files. instead is called with the path of
+// each lock that would be taken.
 func NoLocks(instead func(path string)) { unlocked.Store(&instead) }
 
-// acquire takes the exclusive lock of the file at path, for what is at dir; instead says what to do where it is held.
-// The kernel gives it up when the process ends, however it ends, so a left-over file locks nobody out.
+// acquire takes the exclusive lock of the file at path, to write to dir; instead says what to do if another process holds
+// it. The kernel releases the lock when the process ends in any way, so a left-over file locks nobody out.
 func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	err := regular.Check(path)
 	var f *os.File
@@ -63,16 +63,4 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 		return nil, wrap("write to", dir, err)
 	}
 	return f, nil
-}
-
-// isHeld reports whether a process holds the lock of an open lock file for writing. A file system without locks has
-// none that is held.
-func isHeld(f *os.File) (bool, error) {
-	switch err := lockFile(f, false); { // given up when f is closed
-	case errors.Is(err, errHeld):
-		return true, nil
-	case err != nil && !hasNone(err):
-		return false, err
-	}
-	return false, nil
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errHeld is the error of lockFile where another process holds the lock.
+// errHeld is the error of lockFile if another process holds the lock.
 const errHeld = windows.ERROR_LOCK_VIOLATION
 
 // hasNone reports whether an error of lockFile is due to a file system without locks.
@@ -15,8 +15,8 @@ func hasNone(err error) bool {
 	return errors.Is(err, windows.ERROR_INVALID_FUNCTION) || errors.Is(err, windows.ERROR_NOT_SUPPORTED)
 }
 
-// lockFile takes the lock of an open file without waiting, alone or shared with others who do not want it alone. What
-// is locked here nobody else can read: a byte far after the owner's line.
+// lockFile takes the lock of an open file without waiting, exclusive (alone) or shared. It locks a byte far after the line
+// of the owner, because Windows lets nobody else read locked bytes.
 func lockFile(f *os.File, alone bool) error {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if alone {

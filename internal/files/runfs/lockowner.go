@@ -9,15 +9,14 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Asking who holds a lock takes it for some microseconds, shared with others who ask. Whoever wants it for writing in
-// that moment tries again: that often, so long apart.
+// LockOwner takes the lock for some microseconds, shared with other callers. A process that wants to write at that moment
+// tries again.
 const (
 	lockTries = 5
-	lockPause = 5 * time.Millisecond
+	lockPause = 5 * time.Millisecond // between them
 )
 
-// LockOwner tells whether a process writes in the run directory at path now, and which one. Nothing is written, and a
-// directory that was never locked is held by nobody.
+// LockOwner reports whether a process writes in the run directory at path, and which one. It writes nothing.
 func LockOwner(path string) (Owner, bool, error) {
 	f, _, err := regular.Open(filepath.Join(path, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,12 +26,11 @@ func LockOwner(path string) (Owner, bool, error) {
 		return Owner{}, false, wrap("read", path, err)
 	}
 	defer f.Close()
-	held, err := isHeld(f)
-	if err != nil {
+	switch err := lockFile(f, false); { // until f is closed
+	case errors.Is(err, errHeld):
+		return readOwner(f), true, nil
+	case err != nil && !hasNone(err): // a file system without locks has none that is held
 		return Owner{}, false, wrap("read the lock of", path, err)
 	}
-	if !held {
-		return Owner{}, false, nil
-	}
-	return readOwner(f), true, nil
+	return Owner{}, false, nil
 }

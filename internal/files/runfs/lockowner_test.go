@@ -34,7 +34,7 @@ func TestLockOwner(t *testing.T) {
 func TestLockOwnerDisturbsNobody(t *testing.T) {
 	path := t.TempDir()
 	f := try.Get(os.Create(filepath.Join(path, lockName)))(t)
-	try.Do(t, lockFile(f, false)) // as isHeld does
+	try.Do(t, lockFile(f, false)) // like LockOwner
 	unlocked := make(chan error)
 	time.AfterFunc(lockPause, func() { unlocked <- f.Close() })
 	d, err := Open(path, Owner{})

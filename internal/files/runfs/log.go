@@ -20,7 +20,7 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Log is a file of JSON objects, one a line, that is only appended to.
+// Log is a file of JSON objects, one per line, that only grows.
 type Log struct {
 	path  string
 	f     disk.File
@@ -30,23 +30,23 @@ type Log struct {
 	buf   bytes.Buffer
 }
 
-// Counted is what a checkpoint knows of a log: its first lines, all that there were when it was written.
+// Counted is what a checkpoint knows of a log: the lines that it had when the checkpoint was written.
 type Counted struct {
 	Lines  int    `json:"log_lines,omitempty"`  // 0 is unknown
 	SHA256 string `json:"log_sha256,omitempty"` // of these lines; "" is unknown
 }
 
-// All in place of a number of lines says that every line of a log counts.
+// All as a number of lines means every line of a log.
 const All = math.MaxInt
 
-// maxLine bounds a line in bytes; a step has one kilobyte.
+// maxLine bounds a line in bytes; a step takes about one kilobyte.
 const maxLine = 1 << 20
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }} // of scan
 
-// OpenLog opens or creates a log whose first lines, as many as counted, are known to be on disk. What a kill or power
-// failure left broken at the end is cut off: after those lines everything from the first broken line on, since blocks
-// reach a disk in any order. Of the counted lines only the last may be broken; another is an error that names it.
+// OpenLog opens or creates a log whose first lines, counted of them, are known to be on disk. After those it cuts off
+// everything from the first broken line on, because after a power failure any block may be missing. Of the counted lines
+// only the last may be broken; for another one the error names the line.
 func OpenLog(path string, counted int) (*Log, error) {
 	if err := regular.Check(path); err != nil {
 		return nil, wrap("open", path, err)
@@ -67,8 +67,8 @@ func OpenLog(path string, counted int) (*Log, error) {
 	return l, nil
 }
 
-// scan calls accept with every whole line of a log and its number until it returns false, and returns length and number
-// of the lines that were accepted. The line is valid during the call.
+// scan calls accept with every whole line of a log and its number until it returns false. It returns length and number of
+// the accepted lines. A line is valid during the call.
 func scan(path string, f io.Reader, counted int, accept func(line []byte, number int) (bool, error)) (n int64,
 	lines int, err error) {
 	r := readers.Get().(*bufio.Reader)
@@ -106,9 +106,8 @@ func scan(path string, f io.Reader, counted int, accept func(line []byte, number
 	}
 }
 
-// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted.
-// The line is valid during the call; counted is the count of OpenLog. The file is not changed; if there is none the
-// error is fs.ErrNotExist.
+// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines visit accepted. A
+// line is valid during the call. See OpenLog for counted. If there is no file the error is fs.ErrNotExist.
 func ReadLog(path string, counted int, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
 	f, _, err := regular.Open(path)
 	if err != nil {
@@ -141,13 +140,12 @@ func (l *Log) truncate(counted int, accept func(line []byte, number int) (bool, 
 	return err
 }
 
-// Counted returns number and checksum of the lines.
+// Counted returns the number and checksum of the lines.
 func (l *Log) Counted() Counted {
 	return Counted{l.lines, hex.EncodeToString(l.sum.Sum(nil))}
 }
 
-// Check compares the first lines of a log with what a checkpoint counted, where it did. It returns how many lines there
-// are of those that accept is true for.
+// Check compares the first lines of a log with c, as far as c is known. It returns how many lines accept accepts.
 func (c Counted) Check(path string, accept func(line []byte, number int) (bool, error)) (lines int, err error) {
 	counted := cmp.Or(c.Lines, All)
 	sum := sha256.New()
@@ -158,8 +156,8 @@ func (c Counted) Check(path string, accept func(line []byte, number int) (bool, 
 		return accept(line, number)
 	})
 	if err == nil && c.SHA256 != "" && lines >= c.Lines && hex.EncodeToString(sum.Sum(nil)) != c.SHA256 {
-		err = fmt.Errorf("%s: the first %d lines are not those that the last checkpoint was written after: the file "+
-			"is damaged or was changed; bring back the whole file, or remove it to go on without the curves so far",
+		err = fmt.Errorf("%s: the first %d lines differ from the log at the last checkpoint: the file is damaged or was "+
+			"changed; bring back the whole file, or remove it to go on without the curves so far",
 			path, c.Lines)
 	}
 	return lines, err
@@ -180,8 +178,8 @@ func (l *Log) cut(n int64) error {
 	return nil
 }
 
-// Append writes v as one line. NaN and infinities have no JSON and are an error, so the caller names them otherwise.
-// After a failed write the log ends with the line before.
+// Append writes v as one line. NaN and infinities are errors, because JSON has none. After a failed write the log ends
+// with the line before.
 func (l *Log) Append(v any) error {
 	l.buf.Reset()
 	if err := json.NewEncoder(&l.buf).Encode(v); err != nil {
@@ -197,9 +195,9 @@ func (l *Log) Append(v any) error {
 	return nil
 }
 
-// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run resumed at
-// that step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run
-// will do at that step. Lines without a step stay.
+// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run that resumes at
+// that step writes each line once. A line at step itself is removed too if its "kind" is one of undone, which the
+// resumed run will write again. Lines without a step stay.
 func (l *Log) TruncateAfter(step int64, undone ...string) error {
 	return l.truncate(All, UpTo(l.path, step, undone...))
 }
@@ -218,14 +216,10 @@ func UpTo(path string, step int64, undone ...string) func(line []byte, number in
 	}
 }
 
-// Sync makes everything appended durable.
+// Sync makes all lines durable.
 func (l *Log) Sync() error { return wrap("sync", l.path, l.f.Sync()) }
 
 // Close syncs and closes the log.
 func (l *Log) Close() error {
-	err := l.f.Sync()
-	if closeErr := l.f.Close(); err == nil {
-		err = closeErr
-	}
-	return wrap("close", l.path, err)
+	return wrap("close", l.path, cmp.Or(l.f.Sync(), l.f.Close()))
 }

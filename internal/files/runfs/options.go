@@ -2,15 +2,14 @@ package runfs
 
 import "vsetrain/internal/system/options"
 
-// Options names the run directory and what is written beside checkpoints and metrics.
+// Options names the run directory and what a run writes there.
 type Options struct {
-	// Dir is the run directory; empty lets the train command name it after network and config file: runs/NETWORK-NAME.
 	Dir         string `yaml:"dir" doc:"run directory; empty is runs/NETWORK-NAME after network and config file"`
 	TensorBoard bool   `yaml:"tensorboard" doc:"write TensorBoard event files"`
 	Lock        string `yaml:"lock" enum:"on|off" doc:"keep other processes from writing to the directory at the same time; off for file systems without locks"`
 }
 
-// Values of Options.Lock, and the variable by which commands without a configuration are told.
+// Values of Options.Lock, and the environment variable that sets it for commands without a configuration.
 const (
 	LockOn       = "on"
 	LockOff      = "off"

@@ -115,7 +115,7 @@ func (t *training) log(position train.Position) (err error) {
 	for _, d := range t.doubts {
 		env.Warnings = append(env.Warnings, d.Error())
 	}
-	sessions, err := t.run.Sessions()
+	sessions, err := runfs.ReadSessions(t.run.Path())
 	if err != nil {
 		return err
 	}
