@@ -23,7 +23,7 @@ import (
 // all the time; the token changes meanwhile. All paths have spaces and umlauts.
 func TestPictures(t *testing.T) {
 	model := runtest.Extractor(t, 8)
-	if _, err := onnxruntime.Open(model, os.Getenv, onnxruntime.Options{}); errors.Is(err, onnxruntime.ErrNone) {
+	if _, err := onnxruntime.Open(model, os.Getenv, 0); errors.Is(err, onnxruntime.ErrNone) {
 		t.Skip(err)
 	}
 	t.Chdir(t.TempDir())
@@ -199,7 +199,7 @@ func TestWhoseFeatures(t *testing.T) {
 // on features of another model.
 func TestQuickstartLooksFirst(t *testing.T) {
 	model := runtest.Extractor(t, 16)
-	x, err := onnxruntime.Open(model, os.Getenv, onnxruntime.Options{})
+	x, err := onnxruntime.Open(model, os.Getenv, 0)
 	if errors.Is(err, onnxruntime.ErrNone) {
 		t.Skip(err)
 	}

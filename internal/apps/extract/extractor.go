@@ -62,7 +62,7 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 	if x.Hash, err = hash(model); err != nil {
 		return nil, err
 	}
-	s, err := onnxruntime.Open(model, getenv, onnxruntime.Options{Threads: threads})
+	s, err := onnxruntime.Open(model, getenv, threads)
 	if err != nil {
 		return nil, regular.Explain(err, model)
 	}

@@ -91,6 +91,14 @@ func broken(change func(*faulty)) *faults { return &faults{file: change} }
 
 func put(text string) func(io.Writer) error { return Bytes([]byte(text)) }
 
+// wantIs checks what an error is.
+func wantIs(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+}
+
 // holds checks that a folder holds files with these names and texts, in pairs, and nothing else.
 func holds(t *testing.T, dir string, want ...string) {
 	t.Helper()
@@ -134,13 +142,9 @@ func TestFullDisk(t *testing.T) {
 		}
 		for _, limit := range []int{0, 1, 4095, 1 << 20, 1<<20 + 1, len(text) - 1} {
 			err := on(broken(func(f *faulty) { f.limit = limit }), func() error { return WriteFile(path, put(text)) })
-			if !errors.Is(err, ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) {
-				t.Fatalf("limit %d: %v", limit, err)
-			}
-			want := "write " + path + ": no space left on device" + kept + "; free space and run the command again"
-			if err.Error() != want {
-				t.Errorf("got %q, want %q", err, want)
-			}
+			wantIs(t, err, ErrDiskFull)
+			wantIs(t, err, syscall.ENOSPC)
+			try.Fails(t, err, "write "+path+": no space left on device"+kept+"; free space and run the command again")
 			holds(t, dir, old...)
 		}
 	}
@@ -158,9 +162,7 @@ func TestForgottenError(t *testing.T) {
 		fmt.Fprint(f, "") // succeeds
 		return f.Commit()
 	})
-	if !errors.Is(err, ErrDiskFull) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, err, ErrDiskFull)
 	holds(t, dir)
 }
 
@@ -168,22 +170,18 @@ func TestOtherFailures(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "last")
 	try.Do(t, WriteFile(path, put("old")))
-	for name, sys := range map[string]*faults{
-		"sync":   broken(func(f *faulty) { f.failSync = true }),
-		"close":  broken(func(f *faulty) { f.failClosed = true }),
-		"rename": {rename: func(string, string) error { return syscall.EIO }},
+	for _, sys := range []*faults{broken(func(f *faulty) { f.failSync = true }),
+		broken(func(f *faulty) { f.failClosed = true }),
+		{rename: func(string, string) error { return syscall.EIO }},
 	} {
 		err := on(sys, func() error { return WriteFile(path, put("new")) })
-		if try.Fails(t, err, "earlier file is intact"); !errors.Is(err, syscall.EIO) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		wantIs(t, err, syscall.EIO)
+		try.Fails(t, err, "earlier file is intact")
 		holds(t, dir, "last", "old")
 	}
 	own := errors.New("the caller's own")
 	err := WriteFile(path, func(w io.Writer) error { return errors.Join(put("half")(w), own) })
-	if !errors.Is(err, own) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, err, own)
 	holds(t, dir, "last", "old")
 	noSync := &faults{syncDir: func(string) error { return syscall.EIO }}
 	if err := on(noSync, func() error { return WriteFile(path, put("new")) }); !errors.Is(err, syscall.EIO) ||
@@ -236,14 +234,10 @@ func TestWriteNew(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "point")
 	try.Do(t, WriteNew(path, put("first")))
-	if err := WriteNew(path, put("second")); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, WriteNew(path, put("second")), fs.ErrExist)
 	holds(t, dir, "point", "first")
 	err := on(late{}, func() error { return WriteNew(filepath.Join(dir, "next"), put("mine")) })
-	if !errors.Is(err, fs.ErrExist) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, err, fs.ErrExist)
 	holds(t, dir, "point", "first", "next", "other")
 }
 
@@ -254,8 +248,6 @@ func TestAbort(t *testing.T) {
 	try.Get(f.Write([]byte("half")))(t)
 	f.Abort()
 	f.Abort()
-	if err := f.Commit(); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("commit after abort: %v", err)
-	}
+	wantIs(t, f.Commit(), fs.ErrClosed)
 	holds(t, dir)
 }

@@ -1,7 +1,6 @@
 package atomicfile
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -95,9 +94,7 @@ func TestHalfSet(t *testing.T) {
 					holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
 					break
 				}
-				if !errors.Is(err, syscall.EIO) {
-					t.Errorf("got %v", err)
-				}
+				wantIs(t, err, syscall.EIO)
 				holds(t, dir, want...)
 			}
 		}
@@ -131,9 +128,7 @@ func TestSetFullDisk(t *testing.T) {
 	restore := disk.Use(broken(func(f *faulty) { f.failSync = true }))
 	s.Add(newSet(t, dir, "new", "features").files[0])
 	restore()
-	if err := s.Commit(); !errors.Is(err, syscall.EIO) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, s.Commit(), syscall.EIO)
 	holds(t, dir, "ids", "old", "features", "old")
 }
 

@@ -3,6 +3,7 @@ package runfs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -28,6 +29,14 @@ func countLines(t *testing.T, path string) int {
 	return len(lines) - 1
 }
 
+// wantLines checks the number of lines of a log; when says of which state.
+func wantLines(t *testing.T, path string, want int, when string) {
+	t.Helper()
+	if got := countLines(t, path); got != want {
+		t.Errorf("%s: %d lines, want %d", when, got, want)
+	}
+}
+
 func openLog(t *testing.T, path string) *Log {
 	t.Helper()
 	l := try.Get(OpenLog(path, All))(t)
@@ -50,9 +59,7 @@ func TestTornLine(t *testing.T) {
 		try.Do(t, os.WriteFile(path, torn, 0o644))
 		l := openLog(t, path)
 		try.Do(t, l.Append(stepLine(99)))
-		if got, want := countLines(t, path), bytes.Count(torn, []byte("\n"))+1; got != want {
-			t.Errorf("cut at %d: %d lines, want %d", n, got, want)
-		}
+		wantLines(t, path, bytes.Count(torn, []byte("\n"))+1, fmt.Sprint("cut at ", n))
 		l.Close()
 	}
 }
@@ -62,14 +69,10 @@ func TestBrokenLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)
 	try.Do(t, os.WriteFile(path, []byte("{\"step\":1}\n\x00\x00\x00\n\x00"), 0o644))
 	openLog(t, path)
-	if got := countLines(t, path); got != 1 {
-		t.Errorf("%d lines, want 1", got)
-	}
+	wantLines(t, path, 1, "zeros at the end")
 	text := "{\"step\":1}\n{\"st\n{\"step\":3}\n"
 	try.Do(t, os.WriteFile(path, []byte(text), 0o644))
-	if _, err := OpenLog(path, All); err == nil || !strings.HasPrefix(err.Error(), path+":2: expected a JSON object") {
-		t.Errorf("got %v", err)
-	}
+	try.Refuses(OpenLog(path, All))(t, path+":2: expected a JSON object")
 	if b, _ := os.ReadFile(path); string(b) != text {
 		t.Errorf("the file was changed to %q", b)
 	}
@@ -101,17 +104,12 @@ func TestBrokenLineBehindTheCounted(t *testing.T) {
 		read, readErr := ReadLog(path, c.counted, func([]byte, int) (bool, error) { return true, nil })
 		l, err := OpenLog(path, c.counted)
 		if c.want > 0 {
-			prefix := fmt.Sprintf("%s:%d: expected a JSON object", path, c.want)
-			if err == nil || readErr == nil || !strings.HasPrefix(err.Error(), prefix) ||
-				err.Error() != readErr.Error() {
-				t.Errorf("%.60q, %d counted: opened with %v, read with %v", c.text, c.counted, err, readErr)
+			for _, err := range []error{err, readErr} {
+				try.Fails(t, err, fmt.Sprintf("%s:%d: expected a JSON object", path, c.want))
 			}
 			continue
 		}
-		if err != nil || readErr != nil {
-			t.Errorf("%.60q, %d counted: opened with %v, read with %v", c.text, c.counted, err, readErr)
-			continue
-		}
+		try.Do(t, errors.Join(err, readErr))
 		l.Close()
 		if got := countLines(t, path); got != c.lines || read != c.lines || l.lines != c.lines {
 			t.Errorf("%.60q, %d counted: %d lines, read %d, want %d", c.text, c.counted, got, read, c.lines)
@@ -128,18 +126,12 @@ func TestTruncateAfter(t *testing.T) {
 	}
 	for _, c := range []struct{ step, lines int }{{100, 6}, {30, 6}, {29, 4}, {20, 4}, {5, 1}, {5, 1}} {
 		try.Do(t, l.TruncateAfter(int64(c.step)))
-		if got := countLines(t, path); got != c.lines {
-			t.Errorf("after step %d: %d lines, want %d", c.step, got, c.lines)
-		}
+		wantLines(t, path, c.lines, fmt.Sprint("after step ", c.step))
 	}
 	try.Do(t, l.Append(stepLine(6)))
-	if got := countLines(t, path); got != 2 {
-		t.Errorf("%d lines after going on, want 2", got)
-	}
+	wantLines(t, path, 2, "after going on")
 	try.Do(t, l.Append(map[string]any{"step": "seven"}))
-	if err := l.TruncateAfter(6); err == nil || !strings.HasPrefix(err.Error(), path+":3: ") {
-		t.Errorf("got %v", err)
-	}
+	try.Fails(t, l.TruncateAfter(6), path+":3: ")
 }
 
 // At the step of the resumed position, lines of the undone kinds go and others stay.
@@ -154,18 +146,14 @@ func TestTruncateUndone(t *testing.T) {
 		lines  int
 	}{{nil, 2}, {[]string{"other"}, 2}, {[]string{"val"}, 1}, {[]string{"train"}, 0}} {
 		try.Do(t, l.TruncateAfter(10, c.undone...))
-		if got := countLines(t, path); got != c.lines {
-			t.Errorf("undone %v: %d lines, want %d", c.undone, got, c.lines)
-		}
+		wantLines(t, path, c.lines, fmt.Sprint("undone ", c.undone))
 	}
 }
 
 func TestAppendRefusesNaN(t *testing.T) {
 	l := openLog(t, filepath.Join(t.TempDir(), MetricsName))
 	try.Fails(t, l.Append(map[string]float64{"loss": math.NaN()}), "NaN")
-	if got := countLines(t, l.path); got != 0 {
-		t.Errorf("%d lines, want 0", got)
-	}
+	wantLines(t, l.path, 0, "NaN")
 }
 
 // FuzzOpenLog: any file either opens, and then holds whole lines only, or is refused unchanged.
@@ -187,8 +175,6 @@ func FuzzOpenLog(f *testing.F) {
 		defer l.Close()
 		before := countLines(t, path)
 		try.Do(t, l.Append(stepLine(1)))
-		if got := countLines(t, path); got != before+1 {
-			t.Errorf("%d lines, want %d", got, before+1)
-		}
+		wantLines(t, path, before+1, "appended")
 	})
 }

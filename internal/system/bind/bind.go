@@ -1,4 +1,4 @@
-// Package bind opens the addresses that servers of the program listen on and tells who reaches them.
+// Package bind opens the addresses that the servers of the program listen on.
 package bind
 
 import (
@@ -9,13 +9,14 @@ import (
 	"syscall"
 )
 
-// Local is the host that servers listen on unless they are told otherwise.
+// Local is the host that servers listen on by default.
 const Local = "127.0.0.1"
 
-// Listen opens the address. A port that is taken is a *PortInUse.
+// Listen opens the address. The error is a *PortInUse if another program listens on it.
 func Listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) || isAddrInUse(err) {
+	const onWindows = syscall.Errno(10048) // WSAEADDRINUSE
+	if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, onWindows) {
 		return nil, &PortInUse{addr}
 	}
 	if err != nil {
@@ -24,44 +25,35 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// ports are tried by ListenFrom before it takes any that is free.
+// ports is how many ports ListenFrom tries before it takes any free one.
 const ports = 20
 
 // ListenFrom opens the first free port of Local from the given one on.
 func ListenFrom(port int) (net.Listener, error) {
 	for p := port; p < port+ports; p++ {
 		l, err := Listen(net.JoinHostPort(Local, strconv.Itoa(p)))
-		var taken *PortInUse
-		if !errors.As(err, &taken) {
+		if _, taken := errors.AsType[*PortInUse](err); !taken {
 			return l, err
 		}
 	}
 	return Listen(net.JoinHostPort(Local, "0"))
 }
 
-// PortInUse is the error of an address that another process listens on.
+// PortInUse is the error for an address that another process listens on.
 type PortInUse struct{ Addr string }
 
-// Error implements error.
 func (e *PortInUse) Error() string {
 	return fmt.Sprintf("%s: port in use by another program; choose one with --listen HOST:PORT, port 0 for any that "+
 		"is free", e.Addr)
 }
 
-// isAddrInUse knows the number that Windows has for the same (WSAEADDRINUSE).
-func isAddrInUse(err error) bool {
-	var n syscall.Errno
-	return errors.As(err, &n) && n == 10048
-}
-
-// IsLoopback reports whether only this machine reaches an address.
+// IsLoopback reports whether only this machine can reach an address.
 func IsLoopback(addr net.Addr) bool {
 	t, ok := addr.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()
 }
 
-// Here is the address for a program on this machine: a server that listens everywhere also listens on the loopback
-// address.
+// Here returns the address for a program on this machine. For a server that listens everywhere it is the loopback address.
 func Here(addr net.Addr) string {
 	t, ok := addr.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {

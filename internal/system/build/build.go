@@ -8,18 +8,18 @@ import (
 )
 
 // The build may set these with -ldflags "-X vsetrain/internal/system/build.version=1.2.3 -X
-// vsetrain/internal/system/build.commit=0123456789ab+changes". The commit is also found where Go stamps it, which
-// -buildvcs=false, often set in GOFLAGS, turns off.
+// vsetrain/internal/system/build.commit=0123456789ab+changes". Go also stamps the commit, unless -buildvcs=false is set,
+// as it often is in GOFLAGS.
 var (
 	version = "0.6.0-dev"
 	commit  = ""
 )
 
-// Homepage is the address of the project, which its owner sets here: the help, man pages, wheels, recipes and the web
-// site of docs/ show it. "" shows none.
+// Homepage is the address of the project, "" for none. The help, man pages, wheels, recipes and the web site of docs/ show
+// it.
 var Homepage = ""
 
-// changes ends the commit of a build whose sources were changed since.
+// changes is the suffix of the commit if the sources had uncommitted changes.
 const changes = "+changes"
 
 // Info describes a build.
@@ -29,7 +29,7 @@ type Info struct {
 	Dirty   bool   // the sources had changes beyond the commit
 }
 
-// Current is the build that runs.
+// Current describes this build.
 var Current = sync.OnceValue(func() Info {
 	var settings []debug.BuildSetting
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -54,7 +54,7 @@ func describe(version, commit string, stamped []debug.BuildSetting) Info {
 	return i
 }
 
-// String returns "0.1.0 (0123456789ab+changes)", without brackets where the commit is unknown.
+// String returns "0.1.0 (0123456789ab+changes)", or only the version if the commit is unknown.
 func (i Info) String() string {
 	if i.Commit == "" {
 		return i.Version

@@ -1,5 +1,5 @@
-// Package libraries looks for shared libraries where package managers of Linux, conda and pip put them, and refuses
-// those that somebody else could have put there (docs/security.md). It looks for files only and loads nothing.
+// Package libraries finds shared libraries where package managers of Linux, conda and pip put them, and refuses libraries
+// that other users could have put there (docs/security.md). It looks only for files and loads nothing.
 package libraries
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Unsupported says why a program loads no libraries that can load none.
+// Unsupported says why a build that cannot load libraries loads none.
 func Unsupported() string {
 	if runtime.GOOS == "windows" {
 		return "vsetrain loads no libraries on Windows (docs/install.md)"
@@ -21,11 +21,11 @@ func Unsupported() string {
 	return "this program loads no libraries (docs/faq.md)"
 }
 
-// Wanted is a library with the file names that serve, best first; a name may be a pattern of filepath.Glob.
+// Wanted describes a library to find.
 type Wanted struct {
-	Name, Setting string // Setting is the environment variable that names the file
-	Files         []string
-	Install       string // what to install where it is missing
+	Name, Setting string   // Setting is the environment variable that names the file
+	Files         []string // file names or patterns of filepath.Glob, best first
+	Install       string   // what to install if it is missing
 }
 
 // Library is a library and where it was found.
@@ -33,14 +33,14 @@ type Library struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`              // empty: not found
 	From    string   `json:"from"`              // setting, loader path, driver folder, CUDA toolkit, conda, pip
-	Others  []string `json:"others,omitempty"`  // files found after it, to be tried where it does not start
+	Others  []string `json:"others,omitempty"`  // files found after it, to try if it does not load
 	Setting string   `json:"setting"`           // the environment variable that names the file
-	Refused []string `json:"refused,omitempty"` // files that others can change, each with what helps
-	Tried   []string `json:"tried,omitempty"`   // where it is missing: the folders that were looked into
-	Install string   `json:"install,omitempty"` // where it is missing: what to install
+	Refused []string `json:"refused,omitempty"` // files that others can change, each with the remedy
+	Tried   []string `json:"tried,omitempty"`   // if it is missing: the folders that were searched
+	Install string   `json:"install,omitempty"` // if it is missing: what to install
 }
 
-// Missing says that a library was not found, and what helps.
+// Missing says that a library was not found, and what to do.
 func (l Library) Missing() string {
 	if l.From == none {
 		return fmt.Sprintf("%s is turned off by %s=none", l.Name, l.Setting)
@@ -52,7 +52,7 @@ func (l Library) Missing() string {
 		l.Setting)
 }
 
-// Paths are all files that were found, the best first.
+// Paths returns all files that were found, best first.
 func (l Library) Paths() []string {
 	if l.Path == "" {
 		return nil
@@ -60,12 +60,12 @@ func (l Library) Paths() []string {
 	return append([]string{l.Path}, l.Others...)
 }
 
-// none in place of a file is a library that is not to be used.
+// none as the value of a setting turns the library off.
 const none = "none"
 
-// Find looks for a library in folders below root, "/" except in tests: the file that its setting names, and then no
-// other, or those in the folders, in their order, that nobody else can change than those whose code runs here anyway
-// (owners). Of several files in one folder the newest comes first.
+// Find looks for a library below root, "/" except in tests. It returns only the file that the setting names, or else the
+// files in the folders, in their order, that nobody can change but the users whose code runs here anyway (owners). Of
+// several files in one folder the newest comes first.
 func Find(root string, getenv func(string) string, w Wanted, folders *Folders) Library {
 	lib := Library{Name: w.Name, Setting: w.Setting}
 	switch file := getenv(w.Setting); file {
@@ -108,13 +108,13 @@ func Find(root string, getenv func(string) string, w Wanted, folders *Folders) L
 	return lib
 }
 
-// Trusted returns an error that says what helps where others can change a file that lies beside a library.
+// Trusted returns an error with the remedy if others can change a file, which is next to a library.
 func Trusted(file string) error {
 	f := NewFolders("/", os.Getenv)
 	return trusted("/", file, f.owners(folder{}))
 }
 
-// Folders are those in which libraries may lie, relative to the root; patterns of filepath.Glob.
+// Folders are the folders that may hold libraries, relative to the root; patterns of filepath.Glob.
 type Folders struct {
 	root   string
 	getenv func(string) string
@@ -122,22 +122,22 @@ type Folders struct {
 	list   []folder
 }
 
-// folder is one that the system names, or one that the environment does: a variable, or PATH.
+// folder is a folder that the system or the environment (a variable or PATH) names.
 type folder struct {
 	from, dir string
 	named     bool // by the environment
 	packages  bool // of a Python
 }
 
-// NewFolders returns none yet.
+// NewFolders returns no folders yet.
 func NewFolders(root string, getenv func(string) string) *Folders {
 	return &Folders{root: root, getenv: getenv, python: findPython(root, getenv)}
 }
 
-// Arch is the name that folders have for this processor.
+// Arch returns the name of this processor in names of folders.
 func Arch() string { return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] }
 
-// Add adds folders of a kind, which the system names.
+// Add adds folders of a kind that the system names.
 func (f *Folders) Add(from string, dirs ...string) { f.add(folder{from: from}, dirs...) }
 
 func (f *Folders) add(as folder, dirs ...string) {
@@ -146,7 +146,7 @@ func (f *Folders) add(as folder, dirs ...string) {
 	}
 }
 
-// AddEnv adds folders below those that an environment variable lists.
+// AddEnv adds folders below the folders that an environment variable lists.
 func (f *Folders) AddEnv(from, name string, below ...string) {
 	for _, prefix := range filepath.SplitList(f.getenv(name)) {
 		for _, b := range below {
@@ -169,7 +169,7 @@ func (f *Folders) AddLoaderPath() {
 // Kinds of folders of a Python.
 const conda, pip = "conda", "pip"
 
-// AddConda adds folders of the conda environment that is active, and of the one that images come with.
+// AddConda adds folders of the active conda environment, and of the one in container images.
 func (f *Folders) AddConda(inside ...string) {
 	f.AddEnv(conda, "CONDA_PREFIX", inside...)
 	for _, name := range inside {
@@ -177,11 +177,10 @@ func (f *Folders) AddConda(inside ...string) {
 	}
 }
 
-// AddPip adds folders of pip's packages, such as torch/lib: of the active environment (VIRTUAL_ENV, CONDA_PREFIX), the
-// user's, those that the python3 of PATH imports from, those beside a bin in PATH, the system's. An environment that
-// merely lies in the working folder is none of them: it may have come with a data set.
+// AddPip adds folders of pip's packages, such as torch/lib, of these environments: the active one (VIRTUAL_ENV,
+// CONDA_PREFIX), the user's, those that the python3 of PATH imports from, those of a bin in PATH, the system's. It does
+// not add an environment because it is in the working folder: it may have come with a data set.
 func (f *Folders) AddPip(inside ...string) {
-	from, of := pip, folder{from: pip, packages: true}
 	for _, site := range f.python.sites {
 		for _, name := range inside {
 			f.add(folder{pip, "", true, true}, filepath.Join(site, name))
@@ -191,21 +190,21 @@ func (f *Folders) AddPip(inside ...string) {
 		for _, python := range []string{"lib/python3*", "lib64/python3*"} {
 			for _, name := range inside {
 				dir := filepath.Join(python, packages, name)
-				f.AddEnv(from, "VIRTUAL_ENV", dir)
-				f.AddEnv(from, "CONDA_PREFIX", dir)
-				f.AddEnv(from, "PYTHONHOME", dir)
-				f.AddEnv(from, "PYTHONUSERBASE", dir)
-				f.AddEnv(from, "HOME", filepath.Join(".local", dir))
+				for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONUSERBASE"} {
+					f.AddEnv(pip, name, dir)
+				}
+				f.AddEnv(pip, "HOME", filepath.Join(".local", dir))
 				for _, prefix := range f.python.prefixes {
 					f.add(folder{pip, "", true, true}, filepath.Join(prefix, dir))
 				}
-				f.add(of, "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir, "/opt/venv/"+dir)
+				f.add(folder{from: pip, packages: true}, "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir,
+					"/opt/venv/"+dir)
 			}
 		}
 	}
 }
 
-// loaderConf returns the folders that the loader's configuration and the files it includes name.
+// loaderConf returns the folders in the configuration of the loader and in the files that it includes.
 func loaderConf(root, name string, depth int) []string {
 	b, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil || depth > 4 {
@@ -233,8 +232,7 @@ func loaderConf(root, name string, depth int) []string {
 	return dirs
 }
 
-// filesIn returns the files in the folders that the pattern names, the best name first, of one name the file in the
-// newest folder.
+// filesIn returns the files in the folders that match the pattern, the best name first, then the newest folder.
 func filesIn(root, pattern string, files []string) (found []string) {
 	dirs := glob(root, pattern)
 	slices.SortStableFunc(dirs, func(a, b string) int { return compareNumbers(b, a) }) // cuda-12.10 before cuda-12.9
@@ -255,7 +253,7 @@ func filesIn(root, pattern string, files []string) (found []string) {
 	return found
 }
 
-// compareNumbers compares as text, but runs of digits as numbers.
+// compareNumbers compares text, with runs of digits as numbers.
 func compareNumbers(a, b string) int {
 	digits := func(s string) int {
 		n := 0

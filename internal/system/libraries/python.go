@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// python is the python3 that PATH finds first, and what it imports from.
+// python is the first python3 in PATH, and where it imports from.
 type python struct {
-	prefixes []string // folders with a bin, in the order of PATH: of this one, then of all others
-	sites    []string // folders of packages that are in no prefix
-	owners   []uint32 // who can put another one in its place, beside root and the user
+	prefixes []string // folders with a bin, in the order of PATH: of this python3, then of all others
+	sites    []string // folders of packages outside the prefixes
+	owners   []uint32 // who can replace it, except root and the user
 }
 
-// findPython follows the python3 of PATH, or without one its python, to what is started in the end: through links, a
-// script that starts another Python, pyenv, and the interpreter that an environment was made with.
+// findPython follows the first python3 of PATH, or else python, to the interpreter that it starts: through links, scripts
+// that start another Python, pyenv, and the interpreter that a virtual environment was made with.
 func findPython(root string, getenv func(string) string) (p python) {
 	bins := slices.DeleteFunc(filepath.SplitList(getenv("PATH")), func(b string) bool { return !filepath.IsAbs(b) })
 	own := ""
@@ -56,8 +56,8 @@ func (p *python) add(bin string) {
 	}
 }
 
-// follow adds the prefixes on the way from a file to the interpreter that it starts, and with own the owners of what is
-// on the way, too: whoever runs this Python runs what they put there.
+// follow adds the prefixes on the way from a file to the interpreter that it starts, and with own also the owners of the
+// files on the way: whoever runs this Python runs their files.
 func (p *python) follow(root string, getenv func(string) string, file string, own bool) {
 	for range 8 {
 		info, err := os.Lstat(filepath.Join(root, file))
@@ -85,10 +85,11 @@ func (p *python) follow(root string, getenv func(string) string, file string, ow
 	}
 }
 
-// environment is the bin that a virtual environment was made from, and whether it has the packages there too.
+// environment returns the bin that a virtual environment was made from, and whether the environment uses its packages.
 func environment(root, prefix string) (home string, packages bool) {
-	for key, value := range keysOf(root, filepath.Join(prefix, "pyvenv.cfg")) {
-		switch key {
+	for line := range linesOf(root, filepath.Join(prefix, "pyvenv.cfg")) { // key = value
+		key, value, _ := strings.Cut(line, "=")
+		switch value = strings.TrimSpace(value); strings.ToLower(strings.TrimSpace(key)) {
 		case "home":
 			home = value
 		case "include-system-site-packages":
@@ -98,7 +99,7 @@ func environment(root, prefix string) (home string, packages bool) {
 	return home, packages && filepath.IsAbs(home)
 }
 
-// pathFiles are the folders that the .pth files of a prefix add to what its Python imports from.
+// pathFiles returns the folders that the .pth files of a prefix add to the import path of its Python.
 func pathFiles(root, prefix string) (sites []string) {
 	for _, file := range glob(root, filepath.Join(prefix, "lib", "python3*", "*-packages", "*.pth")) {
 		for line := range linesOf(root, file) {
@@ -112,7 +113,8 @@ func pathFiles(root, prefix string) (sites []string) {
 
 var interpreter = regexp.MustCompile(`/[^\s"'=:;]*/bin/python[0-9.]*`)
 
-// started is the Python that a script starts, where it names one and no other, or pyenv does; empty for what is none.
+// started returns the Python that a script starts: the only one that it names, or the one that pyenv takes; "" if file is
+// no such script.
 func started(root string, getenv func(string) string, file string) (next string) {
 	script := false
 	for line := range linesOf(root, file) {
@@ -132,7 +134,7 @@ func started(root string, getenv func(string) string, file string) (next string)
 	return next
 }
 
-// pyenv is the Python that pyenv takes: from PYENV_VERSION, or of all folders.
+// pyenv returns the Python that pyenv takes: of PYENV_VERSION, or of the file version for all folders.
 func pyenv(root string, getenv func(string) string, place, name string) string {
 	version, _, _ := strings.Cut(getenv("PYENV_VERSION"), ":")
 	for line := range linesOf(root, filepath.Join(place, "version")) {
@@ -146,18 +148,7 @@ func pyenv(root string, getenv func(string) string, place, name string) string {
 	return filepath.Join(place, "versions", version, "bin", name)
 }
 
-// keysOf are the lines "key = value" of a file.
-func keysOf(root, file string) map[string]string {
-	all := map[string]string{}
-	for line := range linesOf(root, file) {
-		if key, value, ok := strings.Cut(line, "="); ok {
-			all[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
-		}
-	}
-	return all
-}
-
-// linesOf are the lines of a small file of text, without blanks around them; none of one that is not there.
+// linesOf iterates over the trimmed lines of a small text file, none if it does not exist.
 func linesOf(root, file string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		info, err := os.Stat(filepath.Join(root, file))

@@ -32,6 +32,13 @@ func script(t *testing.T, root, name, text string) {
 	try.Do(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
 }
 
+// link makes a link and the folder that it is in.
+func link(t *testing.T, root, to, name string) {
+	t.Helper()
+	try.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+	try.Do(t, os.Symlink(to, filepath.Join(root, name)))
+}
+
 // The packages of the python3 that PATH finds are found, whatever lies between the two: links, scripts and pyenv, in
 // any order, an interpreter whose packages an environment shares, and files that name other folders of packages.
 func TestPackagesOfPython(t *testing.T) {
@@ -53,13 +60,10 @@ func TestPackagesOfPython(t *testing.T) {
 			switch draw.IntN(5) {
 			case 0:
 				how = "link, " + how
-				try.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, next)), 0o755))
-				try.Do(t, os.Symlink(at, filepath.Join(root, next)))
+				link(t, root, at, next)
 			case 1:
 				how = "relative link, " + how
-				try.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, next)), 0o755))
-				to := try.Get(filepath.Rel(filepath.Dir(next), at))(t)
-				try.Do(t, os.Symlink(to, filepath.Join(root, next)))
+				link(t, root, try.Get(filepath.Rel(filepath.Dir(next), at))(t), next)
 			case 2:
 				how = "script, " + how
 				script(t, root, next, "#!/bin/sh\n# another Python\nexec "+at+" \"$@\"\n")
@@ -69,8 +73,7 @@ func TestPackagesOfPython(t *testing.T) {
 			case 4:
 				how = "pyenv, " + how
 				version := filepath.Dir(filepath.Dir(next)) + "/versions/3.12.1/bin/" + name
-				try.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, version)), 0o755))
-				try.Do(t, os.Symlink(at, filepath.Join(root, version)))
+				link(t, root, at, version)
 				script(t, root, next, "#!/usr/bin/env bash\nset -e\nprogram=\"${0##*/}\"\nexport PYENV_ROOT=\""+
 					filepath.Dir(filepath.Dir(next))+"\"\nexec \"/p/libexec/pyenv\" exec \"$program\" \"$@\"\n")
 				script(t, root, filepath.Dir(filepath.Dir(next))+"/version", "3.12.1\n")
@@ -94,8 +97,7 @@ func TestPackagesOfPython(t *testing.T) {
 			env["PYTHONPATH"] = "relative:" + site
 		}
 		bin := []string{"/usr/local/bin", "/usr/bin", "/bin"}[draw.IntN(3)]
-		try.Do(t, os.MkdirAll(filepath.Join(root, bin), 0o755))
-		try.Do(t, os.Symlink(at, filepath.Join(root, bin, name)))
+		link(t, root, at, filepath.Join(bin, name))
 		want := site + "/nvidia/cublas/lib/libcublas.so.12"
 		script(t, root, want, "")
 		if got := findCUBLAS(root, env); got.Path != want {
@@ -118,8 +120,7 @@ func TestPackagesOfOtherPythons(t *testing.T) {
 			script(t, root, "/p/version", "../../opt/x\n")
 		},
 		"a link to itself": func(root string) {
-			script(t, root, "/usr/bin/x", "")
-			try.Do(t, os.Symlink("python3", filepath.Join(root, "/usr/bin/python3")))
+			link(t, root, "python3", "/usr/bin/python3")
 		},
 		"another Python later in PATH": func(root string) {
 			script(t, root, "/usr/bin/python3", "\x7fELF")
@@ -177,7 +178,7 @@ func TestPackagesOfAnotherOwner(t *testing.T) {
 			}
 		}
 		if c.files["/usr/bin/x"] == 0 && c.name == "a link of root to it" {
-			try.Do(t, os.Symlink("/venv/bin/python3", filepath.Join(root, "/usr/bin/python3")))
+			link(t, root, "/venv/bin/python3", "/usr/bin/python3")
 		}
 		if c.open != "" {
 			try.Do(t, os.Chmod(filepath.Join(root, c.open), c.mode))

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// listed reports whether an access control list says who else may write a file.
+// listed reports whether a file has an access control list.
 func listed(path string) bool {
 	n, err := syscall.Getxattr(path, "system.posix_acl_access", nil)
 	return err == nil && n > 0
 }
 
-// outside is the number that Linux gives files of users who do not exist in this container (overflowuid), where it is
-// one of few users of the machine: -1 on the machine itself, where nobody has that number but the user "nobody".
+// outside returns the number that Linux gives files of users who do not exist in this container (overflowuid). It is -1
+// outside containers, where only the user "nobody" has that number.
 var outside = sync.OnceValue(func() int64 {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if f := strings.Fields(string(users)); err != nil || len(f) == 3 && f[0] == "0" && f[2] == "4294967295" {

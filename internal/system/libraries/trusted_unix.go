@@ -12,19 +12,19 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a path may go through, as in Linux.
+// maxLinks is how many symbolic links a path may have, as in Linux.
 const maxLinks = 40
 
-// owners are those whose files are loaded from a folder, beside root: they run their code here anyway.
+// owners are the users, except root, whose files are loaded from a folder: their code runs here anyway.
 type owners struct {
 	user   uint32   // who runs the program
-	python []uint32 // whoever can change the python3 whose packages these are: this user runs it
-	// outside is the number of all users of a machine who do not exist in this container, or -1: in folders that the
-	// system names, where the machine's libraries of a driver are put, they are root of the machine.
+	python []uint32 // who can change the python3 whose packages these are, which the user runs
+	// outside is the number of all users of the machine who do not exist in this container, or -1. In folders that the
+	// system names, which may hold the driver libraries of the machine, they are root of the machine.
 	outside int64
 }
 
-// owners are the owners of a folder.
+// owners returns the owners of a folder.
 func (f *Folders) owners(of folder) owners {
 	o := owners{user: uint32(os.Getuid()), outside: -1}
 	if of.packages {
@@ -50,8 +50,8 @@ func (o *owners) String() string {
 	return s
 }
 
-// trusted returns an error that names what to change where others than the owners could put another file in place of
-// name, which lies below root: the file, every folder and every link on the way to it.
+// trusted returns an error with the remedy if anybody but the owners could replace name, which is below root. It checks
+// the file, and every folder and link on the way to it.
 func trusted(root, name string, o owners) error {
 	rest, at := strings.Split(strings.Trim(name, "/"), "/"), "/"
 	for links := 0; len(rest) > 0; {
@@ -84,10 +84,10 @@ func trusted(root, name string, o owners) error {
 	return nil
 }
 
-// check checks one file, folder or link of a path: it belongs to one of the owners, and nobody else may write it. A
-// group counts as others unless it is root's or, by the convention of Linux, an owner's own: its number is the owner's.
-// What lies in a folder that everybody may write, such as /tmp, is safe where the folder lets nobody rename what is not
-// theirs (the sticky bit). listed says whether an access control list lets more users write.
+// check checks one file, folder or link of a path: it must belong to one of the owners, and nobody else may write it. A
+// group counts as others, unless it is root's or an owner's own, which has the number of the owner by the convention of
+// Linux. A folder that everybody may write, such as /tmp, is safe if it has the sticky bit: then nobody can rename the
+// files of others. listed reports whether an access control list lets more users write.
 func (o *owners) check(path string, mode fs.FileMode, owner, group uint32, listed func() bool) error {
 	if !o.has(owner) && int64(owner) != o.outside {
 		return fmt.Errorf("%s belongs to user %d, expected %v: install a copy of your own", path, owner, o)
@@ -101,14 +101,14 @@ func (o *owners) check(path string, mode fs.FileMode, owner, group uint32, liste
 	case others != 0:
 		return fmt.Errorf("others may write %s (mode %04o, group %d): have its owner run 'chmod go-w %[1]s'", path,
 			mode.Perm(), group)
-	case mode.Perm()&0o020 != 0 && listed(): // of a file with a list these are the most that it gives to anybody
+	case mode.Perm()&0o020 != 0 && listed(): // in a file with a list these bits are the maximum for anybody
 		return fmt.Errorf("the access control list of %s lets others write it: have its owner run 'setfacl -b %[1]s'",
 			path)
 	}
 	return nil
 }
 
-// ownerOf is the number of the user to whom a file belongs.
+// ownerOf returns the number of the user to whom a file belongs.
 func ownerOf(info fs.FileInfo) (user uint32, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -117,8 +117,8 @@ func ownerOf(info fs.FileInfo) (user uint32, known bool) {
 	return st.Uid, true
 }
 
-// ownersOf are those who can put another python3 into a folder of PATH, beside root and the user; nil where everybody
-// can, as in /tmp.
+// ownersOf returns the users, besides root and the user, who can put another python3 into a folder of PATH; nil if
+// everybody can, as in /tmp.
 func ownersOf(root, bin string) []uint32 {
 	all := []uint32{}
 	for dir := bin; ; dir = filepath.Dir(dir) {

@@ -1,5 +1,5 @@
-// Package mpi calls an MPI library that is loaded when it is needed: one with the ABI of MPI 5, MPICH and its
-// relatives, or Open MPI. A build without dlopen (tag nodl) has none.
+// Package mpi calls an MPI library that it loads at run time: one with the ABI of MPI 5, MPICH and compatible ones, or
+// Open MPI. A build without dlopen (tag nodl) loads none.
 package mpi
 
 import (
@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/system/libraries"
 )
 
-// Kind is the binary interface of a library: how it represents handles.
+// Kind is the binary interface of a library, which defines its handles.
 type Kind string
 
 // The interfaces.
@@ -25,9 +25,9 @@ var wanted = libraries.Wanted{Name: "MPI", Setting: "VSETRAIN_MPI",
 	Files:   []string{"libmpi_abi.so.1", "libmpi_abi.so.0", "libmpich.so.12", "libmpi.so.12", "libmpi.so.40"},
 	Install: "apt install libmpich12, or pip install mpich"}
 
-// Search looks for an MPI library: the file that VSETRAIN_MPI names, and then no other, or the files in the loader's
-// path, of conda and of pip's package mpich. In a folder the ABI of MPI 5 comes first, then MPICH, then Open MPI, which
-// only its own launcher can start. It looks for files only and loads nothing. root is "/" except in tests.
+// Search looks for an MPI library: only the file that VSETRAIN_MPI names, or the files in the loader's path, of conda and
+// of pip's package mpich. In a folder the ABI of MPI 5 comes first, then MPICH, then Open MPI, which only its own launcher
+// can start. Search looks only for files and loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) libraries.Library {
 	f := libraries.NewFolders(root, getenv)
 	f.AddLoaderPath()
@@ -36,19 +36,19 @@ func Search(root string, getenv func(string) string) libraries.Library {
 	return libraries.Find(root, getenv, wanted, f)
 }
 
-// CallError is a call of MPI that failed. Where another rank is gone, that is why.
+// CallError is the error of a call of MPI, for example because another rank is gone.
 type CallError struct{ Function, Text string }
 
 func (e *CallError) Error() string { return e.Function + ": " + e.Text }
 
-// KindOf tells the interface of the library in a file from the names in it, without loading it.
+// KindOf tells the interface of a library from the symbols in its file, without loading it.
 func KindOf(path string) (Kind, error) {
+	var symbols []elf.Symbol
 	f, err := elf.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%s is no MPI library: %w", path, err)
+	if err == nil {
+		defer f.Close()
+		symbols, err = f.DynamicSymbols()
 	}
-	defer f.Close()
-	symbols, err := f.DynamicSymbols()
 	if err != nil {
 		return "", fmt.Errorf("%s is no MPI library: %w", path, err)
 	}

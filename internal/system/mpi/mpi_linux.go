@@ -16,28 +16,28 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// handles are what differs between the interfaces.
+// handles are the values that differ between the interfaces.
 type handles struct {
 	world, float, double, errorsReturn uintptr
 	funneled                           int32 // MPI_THREAD_FUNNELED
 }
 
-// World is a library, and once it is started the processes of a job. The goroutine that started it makes all calls; it
-// is locked to its thread (MPI_THREAD_FUNNELED).
+// World is a library and, after Init, the processes of a job. The goroutine that calls Init must make all calls; it is
+// locked to its thread (MPI_THREAD_FUNNELED).
 type World struct {
 	Kind    Kind
-	Version string // what the library says of itself
+	Version string // as the library reports it
 
-	rank, ranks int // once it is started
+	rank, ranks int // after Init
 	handles
 	fn    map[string]uintptr
 	out   *[4]int32 // results of calls
 	state *pending
-	room  any // []float32 or []float64, of sums
+	room  any // buffer for sums, []float32 or []float64
 }
 
-// pending is a collective that has begun. A request is an int or an address, a status of no library has more than 64
-// bytes.
+// pending is a collective that has begun. A request is an int or an address; a status has at most 64 bytes in all
+// libraries.
 type pending struct {
 	request [1]uintptr
 	done    [1]int32
@@ -47,14 +47,14 @@ type pending struct {
 var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Iallgather " +
 	"Ialltoall Ibarrier Test Error_string Get_library_version")
 
-// Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
-// are put back: otherwise a nil pointer is not a Go panic, and hangups are not noticed.
+// Load loads a library and tells its kind and version. It restores the signal handlers that the library replaces:
+// otherwise a nil pointer would not be a Go panic, and the program would miss hangups.
 //
-// The handler of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another
-// one was killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
+// SIGABRT gets the default action. UCX, through which MPICH sends, sometimes aborts a process after another one was
+// killed. With the default action the process ends as if killed, with Go's handler as if its arguments were wrong.
 func Load(path string) (*World, error) {
 	before := handlers()
-	defer func() { // some are replaced as the library is loaded, some by MPI_Init
+	defer func() { // loading the library replaces some, MPI_Init others
 		restore(before)
 		action(int(syscall.SIGABRT), new(sigaction), nil)
 	}()
@@ -80,8 +80,8 @@ func Load(path string) (*World, error) {
 	return w, nil
 }
 
-// Init starts MPI. It locks the goroutine to its thread, whose pauses end when they are to and not 50 microseconds
-// later, and puts handlers of signals back as Load does.
+// Init starts MPI. It locks the goroutine to its thread, reduces the thread's timer slack from 50 microseconds to one, and
+// restores signal handlers like Load.
 func (w *World) Init() error {
 	defer restore(handlers())
 	runtime.LockOSThread()
@@ -99,10 +99,10 @@ func (w *World) Init() error {
 	return err
 }
 
-// Rank is the rank of this process, of that many, once MPI is started.
+// Rank returns the rank of this process and the number of ranks, after Init.
 func (w *World) Rank() (rank, ranks int) { return w.rank, w.ranks }
 
-// table fills the handles of the library's interface.
+// table sets the kind and handles of the library.
 func (w *World) table(lib uintptr, path string) (err error) {
 	switch w.Kind, err = KindOf(path); w.Kind {
 	case OpenMPI:
@@ -124,8 +124,8 @@ func (w *World) table(lib uintptr, path string) (err error) {
 
 func address[T any](x []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
 
-// onHeap has the compiler put memory on the heap, where it stays: a stack moves when it grows or shrinks, and addresses
-// that were taken before do not follow.
+// onHeap makes the compiler put memory on the heap, where its address does not change: a stack moves when it grows or
+// shrinks.
 func onHeap(x any) {
 	if never {
 		sink = x
@@ -137,7 +137,7 @@ var never bool
 //lint:ignore U1000 What is assigned to a variable of a package lies on the heap; nothing reads it.
 var sink any
 
-// call calls a function. alive is the memory that arguments are addresses of, which an address does not keep.
+// call calls a function. alive is the memory whose addresses are arguments; an address does not keep it alive.
 func (w *World) call(name string, alive any, args ...uintptr) error {
 	onHeap(alive)
 	code, _, _ := purego.SyscallN(w.fn[name], args...)
@@ -150,16 +150,16 @@ func (w *World) call(name string, alive any, args ...uintptr) error {
 	return &CallError{"MPI_" + name, string(text[:max(0, min(int(w.out[3]), len(text)))])}
 }
 
-// looking is how long a rank looks for the others without a pause: as long as they take who are as fast and have a
-// processor each. longest is the longest pause afterwards.
+// looking is how long a rank polls for the others without a pause: long enough for equally fast ranks with a processor
+// each. longest is the longest pause afterwards.
 const (
 	looking = 200 * time.Microsecond
 	longest = 2 * time.Millisecond
 )
 
-// collective calls a collective that returns at once, and waits for its end. A rank that waits for others gives its
-// processor away after 200 microseconds: a collective of MPI that returns at its end keeps the processor that the rank
-// which it waits for may need. The pauses are a sixteenth of the time waited so far, which is what they cost at most.
+// collective starts a non-blocking collective and waits for its end. After 200 microseconds a waiting rank pauses between
+// polls, because a blocking collective of MPI would keep the processor that another rank may need. A pause is a sixteenth
+// of the time waited so far, so pauses delay the end by at most that fraction.
 func (w *World) collective(name string, alive any, args ...uintptr) error {
 	s := w.state
 	if err := w.call(name, alive, append(args, w.world, address(s.request[:]))...); err != nil {
@@ -177,7 +177,7 @@ func (w *World) collective(name string, alive any, args ...uintptr) error {
 	}
 }
 
-// values is where floats lie, how many they are, and their type. Slices of all collectives are []float32 or []float64.
+// values returns address, number and MPI type of floats. Slices of all collectives are []float32 or []float64.
 func (w *World) values(x any) (at, n, mpi uintptr) {
 	switch x := x.(type) {
 	case []float32:
@@ -190,7 +190,7 @@ func (w *World) values(x any) (at, n, mpi uintptr) {
 
 type float interface{ float32 | float64 }
 
-// piece is how many values of all ranks a collective takes at a time: larger ones are slower, for want of cache.
+// piece is how many values of all ranks a collective takes at a time: larger pieces do not fit in the cache.
 const piece = 1 << 18
 
 // AllReduce sets x to the sum of x of all ranks, added in their order.
@@ -210,7 +210,7 @@ func allReduce[T float](w *World, x []T) (err error) {
 	return err
 }
 
-// room is memory for n values.
+// room returns the buffer, with n values.
 func room[T float](w *World, n int) []T {
 	got, _ := w.room.([]T)
 	got = slices.Grow(got[:0], n)[:n]
@@ -218,9 +218,8 @@ func room[T float](w *World, n int) []T {
 	return got
 }
 
-// add sets dst to the sum of the pieces of all, each as long as dst, in their order. So sums depend on no library, and
-// MPI is called by collectives alone that return at once: its own sums of more than two ranks have other orders, and
-// MPI_Ireduce_scatter_block of MPICH takes ten times as long.
+// add sets dst to the sum of the pieces of all, each as long as dst, in their order. So sums do not depend on the library:
+// sums by MPI of more than two ranks have other orders, and MPI_Ireduce_scatter_block of MPICH takes ten times as long.
 func add[T float](dst, all []T) {
 	for copy(dst, all); len(all) > len(dst); {
 		all = all[len(dst):]
@@ -252,7 +251,7 @@ func (w *World) AllGather(dst, src any) error {
 	return w.collective("Iallgather", [2]any{dst, src}, from, n, mpi, to, n, mpi)
 }
 
-// ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
+// ReduceScatter sets dst to piece r of the sum of src of all ranks, where r is this rank.
 func (w *World) ReduceScatter(dst, src any) error {
 	if dst, ok := dst.([]float32); ok {
 		return reduceScatter(w, dst, src.([]float32))
@@ -270,8 +269,7 @@ func reduceScatter[T float](w *World, dst, src []T) error {
 	return err
 }
 
-// AllToAll sets piece r of dst, which are as many as there are ranks, to what rank r has in src as the piece of this
-// one.
+// AllToAll sets piece r of dst, for each rank r, to the piece for this rank in src of rank r.
 func (w *World) AllToAll(dst, src []float32) error { return w.exchange(dst, src) }
 
 func (w *World) exchange(dst, src any) error {
@@ -287,8 +285,8 @@ func (w *World) exchange(dst, src any) error {
 // Wait waits until all ranks call it.
 func (w *World) Wait() error { return w.collective("Ibarrier", nil) }
 
-// Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and
-// more as they end.
+// Finalize ends MPI and unlocks the goroutine from its thread. The launcher of MPICH 5 may kill ranks as they end, if there
+// are three or more.
 func (w *World) Finalize() error {
 	defer runtime.UnlockOSThread()
 	return w.call("Finalize", nil)
@@ -299,7 +297,7 @@ type sigaction [4]uintptr
 
 const signals = 31
 
-// handlers are the handlers of all signals.
+// handlers returns the handlers of all signals.
 func handlers() (all [signals + 1]sigaction) {
 	for s := 1; s <= signals; s++ {
 		action(s, nil, &all[s])
@@ -307,7 +305,7 @@ func handlers() (all [signals + 1]sigaction) {
 	return all
 }
 
-// restore puts handlers back that have changed.
+// restore restores handlers that have changed.
 func restore(before [signals + 1]sigaction) {
 	for s := 1; s <= signals; s++ {
 		var now sigaction
@@ -318,7 +316,7 @@ func restore(before [signals + 1]sigaction) {
 }
 
 func action(signal int, set, get *sigaction) {
-	// The signal and its number of bytes are right: it cannot fail but for SIGKILL and SIGSTOP, which nobody replaces.
+	// This fails only for SIGKILL and SIGSTOP, which nobody can replace.
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(set)),
 		uintptr(unsafe.Pointer(get)), 8, 0, 0)
 }

@@ -13,10 +13,10 @@ import (
 	"syscall"
 )
 
-// Bootstrap lets Init start MPI in processes that no launcher of MPI started: it serves PMI-1, by which the processes
-// of MPICH and its relatives find each other, lines of name=value (MPICH, src/pmi/src/pmi_v1.c), to the library in this
-// process. machines are the machines of the ranks: processes of one share memory. exchange gives a value to all ranks
-// and returns what each gave; all call it.
+// Bootstrap lets Init start MPI in processes that no launcher of MPI started. It serves PMI-1 (MPICH,
+// src/pmi/src/pmi_v1.c: lines of name=value), by which processes of MPICH and compatible libraries find each other, to
+// the library in this process. machines are the machines of the ranks: processes on one machine share memory. exchange
+// sends a value to all ranks and returns the value of each; all ranks must call it.
 func Bootstrap(rank int, machines []string, exchange func([]byte) ([][]byte, error)) error {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -29,8 +29,8 @@ func Bootstrap(rank int, machines []string, exchange func([]byte) ([][]byte, err
 	return err
 }
 
-// servePMI answers a process until it closes the connection. Where the ranks cannot exchange values any more its
-// barrier has no answer: MPI would abort the process, which is to say why it ends.
+// servePMI answers a process until it closes the connection. If the ranks can no longer exchange values it does not answer
+// the barrier: MPI would abort the process before it can report its error.
 func servePMI(c io.ReadWriter, machines []string, exchange func([]byte) ([][]byte, error)) {
 	values, puts := map[string]string{"PMI_process_mapping": mapping(machines)}, ""
 	for lines := bufio.NewScanner(c); lines.Scan(); {
@@ -72,7 +72,7 @@ func servePMI(c io.ReadWriter, machines []string, exchange func([]byte) ([][]byt
 	}
 }
 
-// fields reads name=value, several after each other.
+// fields reads pairs name=value.
 func fields(text, separator string) map[string]string {
 	all := map[string]string{}
 	for f := range strings.SplitSeq(text, separator) {
@@ -82,8 +82,8 @@ func fields(text, separator string) map[string]string {
 	return all
 }
 
-// mapping tells which ranks share a machine, as PMI_process_mapping does: blocks of (first machine, how many, ranks of
-// each), here of one machine each.
+// mapping says which ranks share a machine, in the form of PMI_process_mapping: blocks of (first machine, number of
+// machines, ranks on each), here with one machine each.
 func mapping(machines []string) string {
 	var known []string
 	text := "(vector"

@@ -1,3 +1,3 @@
-// Package onnxruntime runs models of ONNX on the CPU with the shared library of ONNX Runtime (onnxruntime_c_api.h,
-// version 1.4 or later), which is loaded while the program runs. Nothing is linked.
+// Package onnxruntime runs ONNX models on the CPU with the shared library of ONNX Runtime (onnxruntime_c_api.h, version
+// 1.4 or later), which it loads at run time. Nothing is linked.
 package onnxruntime

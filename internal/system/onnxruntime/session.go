@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrNone says that no ONNX Runtime that can be loaded was found, and that none is named: it is in the error of Open.
+// ErrNone is in the error of Open if Setting names no file and no ONNX Runtime that can be loaded was found.
 var ErrNone = errors.New("ONNX Runtime was not found")
 
 // Port is an input or output of a model.
@@ -15,12 +15,7 @@ type Port struct {
 	Shape []int64 // -1 for axes that are known when the model runs
 }
 
-// Options say how a model runs.
-type Options struct {
-	Threads int // within an operator; 0 is all processors
-}
-
-// Session is a model that has been loaded. Run may be called by several goroutines at once.
+// Session is a loaded model. Several goroutines may call Run at once.
 type Session struct {
 	Inputs, Outputs []Port
 	Library         string // path of the library
@@ -28,7 +23,7 @@ type Session struct {
 	handle
 }
 
-// Tensor are values with their shape.
+// Tensor is values with their shape.
 type Tensor struct {
 	Shape  []int64
 	Values []float32
@@ -43,13 +38,13 @@ func elements(shape []int64) int64 {
 	return n
 }
 
-// Find returns the port of a name, or the only one where the name is empty.
+// Find returns the port with this name, or the only port if the name is empty. kind, input or output, is for errors.
 func Find(kind string, ports []Port, name string) (Port, error) {
 	var names []string
 	for _, p := range ports {
 		if p.Name == name || name == "" && len(ports) == 1 {
 			if !p.Float {
-				return p, fmt.Errorf("%s %q is no tensor of float32", kind, p.Name)
+				return p, fmt.Errorf("%s %q is not a tensor of float32", kind, p.Name)
 			}
 			return p, nil
 		}

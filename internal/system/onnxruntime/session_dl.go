@@ -13,7 +13,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// The functions of OrtApi, by their place in the struct. Functions of version 1 never move.
+// The indexes of functions in the struct OrtApi. Functions of version 1 never move.
 const (
 	fnGetErrorMessage           = 2
 	fnCreateEnv                 = 3
@@ -51,11 +51,11 @@ const (
 const (
 	apiVersion   = 1
 	elementFloat = 1 // ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT
-	logFatal     = 4 // errors are returned, and need not be printed
+	logFatal     = 4 // errors are returned, so they need not be printed
 	maxRank      = 16
 )
 
-// library is the loaded library: its functions, one environment, and what describes host memory.
+// library is the loaded library: its functions, one environment, and the description of host memory.
 type library struct {
 	path, version string
 	api           *[apiSize]uintptr
@@ -66,7 +66,7 @@ type library struct {
 
 var (
 	loadMu sync.Mutex
-	loaded = map[string]*library{} // a library is loaded once and stays
+	loaded = map[string]*library{} // by path; a library stays loaded
 )
 
 type handle struct {
@@ -74,22 +74,23 @@ type handle struct {
 	session uintptr
 }
 
-// Open loads a model from a file. The library is the first of Search that can be loaded. Where there is none the error
-// says what helps; it is ErrNone where Setting names no file.
-func Open(model string, getenv func(string) string, o Options) (*Session, error) {
+// Open loads a model from a file, with the first library of Search that can be loaded. threads is the number of threads of
+// an operator, 0 for all processors. If no library can be loaded the error says what to do; it is ErrNone unless Setting
+// names a file.
+func Open(model string, getenv func(string) string, threads int) (*Session, error) {
 	lib, err := open(getenv)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{Library: lib.path, Version: lib.version, handle: handle{lib: lib}}
-	if err := s.open(model, o.Threads); err != nil {
+	if err := s.open(model, threads); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%s: %w", model, err)
 	}
 	return s, nil
 }
 
-// open returns the library, loaded.
+// open loads the library.
 func open(getenv func(string) string) (*library, error) {
 	paths, missing := Search("/", getenv)
 	var failed []error
@@ -115,7 +116,7 @@ func load(path string) (_ *library, err error) {
 	if lib := loaded[path]; lib != nil {
 		return lib, nil
 	}
-	runtime.LockOSThread() // the loader keeps what went wrong for each thread
+	runtime.LockOSThread() // the loader keeps its error per thread
 	defer runtime.UnlockOSThread()
 	so, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -123,7 +124,7 @@ func load(path string) (_ *library, err error) {
 	}
 	base, err := purego.Dlsym(so, "OrtGetApiBase")
 	if err != nil {
-		return nil, fmt.Errorf("%s is no ONNX Runtime: %w", path, err)
+		return nil, fmt.Errorf("%s is not an ONNX Runtime: %w", path, err)
 	}
 	address, _, _ := purego.SyscallN(base)
 	functions := (*[2]uintptr)(pointer(address)) // GetApi, GetVersionString
@@ -135,29 +136,23 @@ func load(path string) (_ *library, err error) {
 	}
 	lib.api = (*[apiSize]uintptr)(pointer(table))
 	name := cstring("vsetrain")
-	out := new(uintptr)
-	for _, c := range []struct {
-		to   *uintptr
-		call func() error
-	}{
-		{&lib.env, func() error {
-			return lib.call(fnCreateEnv, logFatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(out)))
-		}},
-		{&lib.memory, func() error { return lib.call(fnCreateCPUMemoryInfo, 1, 0, uintptr(unsafe.Pointer(out))) }},
-		{&lib.allocator, func() error { return lib.call(fnAllocatorWithDefaults, uintptr(unsafe.Pointer(out))) }},
-	} {
-		if err := c.call(); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		*c.to = *out
-	}
+	err = lib.call(fnCreateEnv, logFatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&lib.env)))
 	runtime.KeepAlive(name)
+	if err == nil {
+		err = lib.call(fnCreateCPUMemoryInfo, 1, 0, uintptr(unsafe.Pointer(&lib.memory)))
+	}
+	if err == nil {
+		err = lib.call(fnAllocatorWithDefaults, uintptr(unsafe.Pointer(&lib.allocator)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	loaded[path] = lib
 	return lib, nil
 }
 
-// call calls a function that returns a status. What is converted to uintptr in its arguments lies on the heap and stays
-// there until it returns.
+// call calls a function that returns a status. Values whose addresses are arguments are on the heap and stay there until
+// it returns.
 //
 //go:uintptrescapes
 func (l *library) call(fn int, args ...uintptr) error {
@@ -177,7 +172,7 @@ func (l *library) release(fn int, object uintptr) {
 	}
 }
 
-// results are what functions write to; they are on the heap, where addresses stay.
+// results is memory that functions write to. It must be on the heap, where addresses do not change.
 type results struct {
 	object uintptr
 	count  uintptr
@@ -283,8 +278,7 @@ func (s *Session) Run(input string, x Tensor, output string) (y Tensor, err erro
 	}
 	defer l.release(fnReleaseValue, c.input)
 	err = l.call(fnRun, s.session, 0, uintptr(unsafe.Pointer(&c.inputName)), uintptr(unsafe.Pointer(&c.input)), 1,
-		uintptr(unsafe.Pointer(&c.outputName)), 1,
-		uintptr(unsafe.Pointer(&c.output)))
+		uintptr(unsafe.Pointer(&c.outputName)), 1, uintptr(unsafe.Pointer(&c.output)))
 	runtime.KeepAlive(x.Values)
 	runtime.KeepAlive(c)
 	if err != nil {
@@ -299,7 +293,7 @@ func (s *Session) Run(input string, x Tensor, output string) (y Tensor, err erro
 	float, shape, err := l.shape(info)
 	l.release(fnReleaseTensorTypeAndShape, info)
 	if err == nil && !float {
-		err = fmt.Errorf("output %q is no tensor of float32", output)
+		err = fmt.Errorf("output %q is not a tensor of float32", output)
 	}
 	if err != nil {
 		return y, err

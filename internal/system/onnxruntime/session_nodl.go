@@ -11,7 +11,7 @@ import (
 type handle struct{}
 
 // Open returns ErrNone.
-func Open(string, func(string) string, Options) (*Session, error) {
+func Open(string, func(string) string, int) (*Session, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNone, libraries.Unsupported())
 }
 

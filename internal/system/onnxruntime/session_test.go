@@ -49,7 +49,7 @@ func example(t *testing.T, apart bool) string {
 // session opens a model, and skips the test where there is no library.
 func session(t *testing.T, path string) *Session {
 	t.Helper()
-	s, err := Open(path, os.Getenv, Options{Threads: 1})
+	s, err := Open(path, os.Getenv, 1)
 	if errors.Is(err, ErrNone) {
 		t.Skip(err)
 	}
@@ -104,7 +104,7 @@ func TestErrors(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.onnx")
 	try.Do(t, os.WriteFile(bad, []byte("no model"), 0o644))
 	for _, p := range []string{bad, bad + ".missing"} {
-		_, err := Open(p, os.Getenv, Options{})
+		_, err := Open(p, os.Getenv, 0)
 		if err == nil || !strings.HasPrefix(err.Error(), p+": ONNX Runtime: ") {
 			t.Errorf("%s: %v", p, err)
 		}
@@ -119,7 +119,7 @@ func TestNoLibrary(t *testing.T) {
 		t.Errorf("no library: %v", err)
 	}
 	path := example(t, false)
-	_, err := Open(path, func(name string) string { return map[string]string{Setting: path}[name] }, Options{})
+	_, err := Open(path, func(name string) string { return map[string]string{Setting: path}[name] }, 0)
 	if text := fmt.Sprint(err); !strings.Contains(text, "loads no libraries") &&
 		(errors.Is(err, ErrNone) || !strings.Contains(text, Setting)) {
 		t.Errorf("a model as library: %v", err)
@@ -134,7 +134,7 @@ func TestFind(t *testing.T) {
 	}{
 		{ports[:1], "", ""}, {ports, "a", ""}, {ports, "", `the model has 2 outputs, ["a" "b"]; name one`},
 		{ports, "c", `the model has no output "c"; it has ["a" "b"]`},
-		{ports, "b", `output "b" is no tensor of float32`},
+		{ports, "b", `output "b" is not a tensor of float32`},
 	} {
 		_, err := Find("output", c.ports, c.name)
 		if got := fmt.Sprint(err); got != c.want && !(c.want == "" && err == nil) {

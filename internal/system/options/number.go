@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Numbers that people write are read in one way, wherever they stand: in files, flags, variables and lists. They are
-// decimal; whole ones may also be 0x40, 0o100 or 0b1000000, and _ may stand between digits. A leading zero is refused,
-// because some programs take the digits after it as octal and others do not.
+// Numbers in files, flags, variables and lists have one syntax. They are decimal; whole numbers may also be 0x40, 0o100 or
+// 0b1000000, and _ may separate digits. A leading zero is an error, because some programs read the digits after it as
+// octal and others do not.
 var (
 	decimal     = regexp.MustCompile(`^[+-]?(\d+(_\d+)*(\.(\d+(_\d+)*)?)?|\.\d+(_\d+)*)([eE][+-]?\d+)?$`)
 	based       = regexp.MustCompile(`^[+-]?0([xX](_?[0-9a-fA-F])+|[oO](_?[0-7])+|[bB](_?[01])+)$`)
@@ -19,7 +19,7 @@ var (
 )
 
 // LeadingZero says what to write instead of the first number with a leading zero in a text: "010 has a leading zero:
-// write 10, or 0o10 for the octal number". It is "" where there is none.
+// write 10, or 0o10 for the octal number". It returns "" if there is no such number.
 func LeadingZero(text string) string {
 	m := leadingZero.FindStringSubmatch(text)
 	if m == nil {
@@ -33,7 +33,7 @@ func LeadingZero(text string) string {
 	return says
 }
 
-// plain returns a number as package strconv reads it. It is an error where the text is none.
+// plain returns a number in the syntax of package strconv. It is an error if the text has none of the forms.
 func plain(text, expected string, forms ...*regexp.Regexp) (string, error) {
 	if zero := LeadingZero(text); zero != "" {
 		return "", fmt.Errorf("expected %s; %s", expected, zero)
@@ -75,7 +75,7 @@ func ParseUint(text string) (uint64, error) {
 	return n, nil
 }
 
-// ParseFloat reads a finite number. One that is too small for a float64 is refused as one that is too large is.
+// ParseFloat reads a finite number. It is an error if a float64 cannot hold it, because it is too large or too small.
 func ParseFloat(text string) (float64, error) {
 	t, err := plain(text, "a number", decimal, based)
 	if err != nil {
@@ -86,16 +86,9 @@ func ParseFloat(text string) (float64, error) {
 		return float64(n), err
 	}
 	x, err := strconv.ParseFloat(t, 64)
-	if err != nil || x == 0 && strings.ContainsAny(t[:mantissa(t)], "123456789") {
+	mantissa, _, _ := strings.Cut(strings.ToLower(t), "e")
+	if err != nil || x == 0 && strings.ContainsAny(mantissa, "123456789") {
 		return 0, fmt.Errorf("expected a number that a float64 holds, found %s", text)
 	}
 	return x, nil
-}
-
-// mantissa is the length of a number up to its exponent.
-func mantissa(t string) int {
-	if i := strings.IndexAny(t, "eE"); i >= 0 {
-		return i
-	}
-	return len(t)
 }

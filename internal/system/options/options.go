@@ -1,34 +1,34 @@
-// Package options checks the options structs of every package against the rules written in their field tags.
+// Package options checks options structs against the rules in their field tags.
 //
 // A field of an options struct carries
 //
 //	yaml:"lr"        its key in the configuration
-//	doc:"..."        one line for people: what it is, its unit, what zero means
+//	doc:"..."        one line for people: its meaning, unit, and the meaning of zero
 //	enum:"a|b"       the accepted values of a string
 //	min:"0"          smallest accepted number        above:"0"   the number must be larger
 //	max:"1"          largest accepted number         below:"1"   the number must be smaller
 //
-// so that the checks of Check, the JSON Schema and the comments of `config show` cannot disagree. Validate methods
-// call Check first and then add the rules that tie several fields together. A struct that is Tagged computes tags.
+// so that Check, the JSON Schema and the comments of `config show` cannot disagree. Validate methods call Check first and
+// then check rules about several fields. A struct that is Tagged computes tags.
 package options
 
 import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Error is one option with a value that cannot be used.
+// Error is the error for one option with an invalid value.
 type Error struct {
 	Key      string // dotted path inside the options struct that was checked, e.g. "lseh.lambda"
 	Found    string
 	Expected string
-	Remedy   string // optional; how to mend it
+	Remedy   string // optional
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: expected %s, found %s", e.Key, e.Expected, e.Found)
 	if e.Remedy != "" {
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Under returns err with prefix put before the key of an *Error; any other error is returned as it is.
+// Under returns an *Error with prefix before its key, and any other error unchanged.
 func Under(prefix string, err error) error {
 	if e, ok := err.(*Error); ok {
 		c := *e
@@ -50,14 +50,10 @@ func Under(prefix string, err error) error {
 // Check returns an *Error for the first field of the struct (or pointer to struct) v, in declaration order, that
 // breaks a rule of its tags, or nil. Nested structs are checked too. Every number must be finite.
 func Check(v any) error {
-	rv := reflect.Indirect(reflect.ValueOf(v))
-	if e := checkStruct("", rv); e != nil {
-		return e
-	}
-	return nil
+	return checkStruct("", reflect.Indirect(reflect.ValueOf(v)))
 }
 
-func checkStruct(prefix string, rv reflect.Value) *Error {
+func checkStruct(prefix string, rv reflect.Value) error {
 	for i, f := range Fields(rv.Type()) {
 		for k, key := range Sections(f.Type) {
 			if e := checkStruct(under(prefix, key), rv.Field(i).Index(k).Elem()); e != nil {
@@ -89,7 +85,7 @@ func under(prefix, key string) string {
 	return prefix + "." + key
 }
 
-func checkValue(key string, v reflect.Value, r Rule) *Error {
+func checkValue(key string, v reflect.Value, r Rule) error {
 	switch {
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
@@ -117,8 +113,8 @@ func checkValue(key string, v reflect.Value, r Rule) *Error {
 	return nil
 }
 
-// Tagged is a struct of options about whose keys other files have something to say, such as the names that they
-// register. MoreTags returns tags of a key, in addition to the tags of its field.
+// Tagged is an options struct that computes tags, for example from names that other files register. MoreTags returns tags
+// of a key, in addition to the tags of its field.
 type Tagged interface {
 	MoreTags(key string) reflect.StructTag
 }
@@ -136,12 +132,12 @@ func Fields(t reflect.Type) []reflect.StructField {
 	return fields
 }
 
-// Registered is an array of structs of options that other files register, each a section beside the keys of the struct
+// Registered is an array of options structs that other files register. Each is a section next to the keys of the struct
 // that holds the array. They are values of type any, so that a copy of the array shares nothing. Sections returns the
 // keys of the sections, in the order of the array.
 type Registered interface{ Sections() []string }
 
-// Sections returns the keys of a field's type that is Registered, nil of any other.
+// Sections returns the keys of a type that is Registered, nil for any other type.
 func Sections(t reflect.Type) []string {
 	if t.Kind() != reflect.Array {
 		return nil
@@ -152,8 +148,7 @@ func Sections(t reflect.Type) []string {
 	return nil
 }
 
-// At returns the value at an index path in a struct of options: numbers of fields, and of sections where it meets an
-// array of them.
+// At returns the value at an index path in an options struct: indexes of fields, and of sections in an array of them.
 func At(v reflect.Value, index []int) reflect.Value {
 	for _, i := range index {
 		if v.Kind() == reflect.Array {
@@ -200,7 +195,7 @@ type Rule struct {
 	numeric, whole bool
 }
 
-// RuleOf reads the tags of a field. A tag that is not a number is a mistake of the programmer and panics.
+// RuleOf reads the tags of a field. It panics if a number in a tag is invalid.
 func RuleOf(f reflect.StructField) Rule {
 	r := Rule{Min: number(f, "min"), Max: number(f, "max"), Above: number(f, "above"), Below: number(f, "below")}
 	if s := f.Tag.Get("enum"); s != "" {
@@ -233,15 +228,7 @@ func number(f reflect.StructField, tag string) *float64 {
 
 // AcceptsText reports whether a string obeys the rule.
 func (r Rule) AcceptsText(s string) bool {
-	if len(r.Enum) == 0 {
-		return true
-	}
-	for _, e := range r.Enum {
-		if s == e {
-			return true
-		}
-	}
-	return false
+	return len(r.Enum) == 0 || slices.Contains(r.Enum, s)
 }
 
 // AcceptsNumber reports whether a number is finite and inside the range of the rule.
@@ -255,7 +242,7 @@ func (r Rule) AcceptsNumber(x float64) bool {
 	return true
 }
 
-// String says what is accepted, for messages: "one of adam, adamw", "a number in (0, 1]", "a whole number >= 1".
+// String describes what the rule accepts: "one of adam, adamw", "a number in (0, 1]", "a whole number >= 1".
 func (r Rule) String() string {
 	if len(r.Enum) > 0 {
 		return "one of " + strings.Join(r.Enum, ", ")

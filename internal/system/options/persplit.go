@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// PerSplit is a whole number of at least 1 for all splits of a data set, such as "5", or one for each split that it
-// names, such as "train=20,test=1". "auto", or empty, leaves the choice to the files.
+// PerSplit is a whole number of at least 1 for all splits of a data set, such as "5", or for each named split, such as
+// "train=20,test=1". With "auto" or "" the files decide.
 type PerSplit string
 
-// PerSplitExpected says in words what a PerSplit is.
+// PerSplitExpected describes a PerSplit in messages.
 const PerSplitExpected = "auto, a whole number >= 1, or one for each split such as train=20,test=1"
 
 // Of returns the number of a split; 0 is auto.

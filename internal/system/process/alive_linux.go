@@ -6,8 +6,7 @@ import (
 	"os"
 )
 
-// Alive reports whether a process of this machine runs: it exists and is not a zombie, which has ended and waits for
-// its parent to ask.
+// Alive reports whether a process of this machine runs: it exists and is not a zombie.
 func Alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if os.IsNotExist(err) {

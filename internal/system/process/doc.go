@@ -1,3 +1,3 @@
-// Package process tells whether a process of this machine still runs. A file that names its process, such as a claim or
-// a temporary file, can so be told from one that was left behind.
+// Package process reports whether a process of this machine runs, to recognise files that name their process, such as
+// claims and temporary files, as left behind.
 package process

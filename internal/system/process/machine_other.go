@@ -2,5 +2,5 @@
 
 package process
 
-// Machine is not known here and returns "".
+// Machine returns "": it is unknown here.
 func Machine() string { return "" }
