@@ -151,34 +151,31 @@ func convert[T elements.Number](f *File, dst []T, src []byte) {
 
 // Ints returns the whole array in C order as int64. Floats must be whole numbers, as in many arrays of image sizes. It is
 // for small files: the copy takes 8 bytes per element.
-func (f *File) Ints() (out []int64, err error) {
-	b, err := f.all()
-	if err != nil {
-		return nil, err
-	}
-	defer f.mapped.Recover(mapped.Watch(), &err)
+func (f *File) Ints() ([]int64, error) {
 	if !f.Whole() {
-		v := make([]float64, f.rows*f.rowLen)
-		convert(f, v, b)
+		v, err := f.Float64s()
+		if err != nil {
+			return nil, err
+		}
 		for i, x := range v {
 			if x != math.Trunc(x) || x < -1<<63 || x >= 1<<63 {
 				return nil, fmt.Errorf("npy: %s: element %d is %v: expected an integer", f.Path, i, x)
 			}
 		}
 	}
-	out = make([]int64, f.rows*f.rowLen)
-	convert(f, out, b)
-	return inCOrder(f, out), nil
+	return whole[int64](f)
 }
 
 // Float64s returns the whole array in C order as float64; integers beyond 2^53 are rounded. It is for small files.
-func (f *File) Float64s() (out []float64, err error) {
+func (f *File) Float64s() ([]float64, error) { return whole[float64](f) }
+
+func whole[T elements.Number](f *File) (out []T, err error) {
 	b, err := f.all()
 	if err != nil {
 		return nil, err
 	}
 	defer f.mapped.Recover(mapped.Watch(), &err)
-	out = make([]float64, f.rows*f.rowLen)
+	out = make([]T, f.rows*f.rowLen)
 	convert(f, out, b)
 	return inCOrder(f, out), nil
 }

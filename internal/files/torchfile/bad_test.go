@@ -83,7 +83,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"system", zipOf(t, "cos\nsystem\n(S'x'\ntR.", data), `"os.system", which is not on the list`},
 		{"model", zipOf(t, "ctorch.nn.modules.linear\nLinear\n)\x81.", data), "nothing was executed"},
 		{"small storage", zipOf(t, good, data[:20]), "6 elements of F32 need 24"},
-		{"class", zipOf(t, tensorOf(t, "Size", 6, 0, nil, nil), data), "no storage class"},
+		{"class", zipOf(t, tensorOf(t, "Size", 6, 0, nil, nil), data), "not a storage class"},
 		{"count", zipOf(t, tensorOf(t, "FloatStorage", -1, 0, nil, nil), data), "malformed"},
 		{"huge count", zipOf(t, tensorOf(t, "FloatStorage", 1<<61, 0, nil, nil), data), "malformed"},
 		{"count is text", zipOf(t, tensorOf(t, "FloatStorage", "6", 0, nil, nil), data), "malformed"},

@@ -59,7 +59,7 @@ func rebuildTensor(args pickle.Tuple) (any, error) {
 		if c, ok := args[6].(*pickle.Class); ok { // version 3: the storage counts bytes
 			dtype, known := torchTypes[c.Name]
 			if !known {
-				return nil, fmt.Errorf("%s is no element type", c.Name)
+				return nil, fmt.Errorf("%s is not an element type", c.Name)
 			}
 			bytes := s.numel * int64(elements.Sizes[s.dtype])
 			s = typed{s.storage, dtype, bytes / int64(elements.Sizes[dtype])}

@@ -88,7 +88,7 @@ func parseReference(id any) (reference, error) {
 	}
 	dtype, ok := storageClasses[class.Name]
 	if !ok {
-		return r, fmt.Errorf("%s is no storage class", class.Name)
+		return r, fmt.Errorf("%s is not a storage class", class.Name)
 	}
 	r = reference{dtype: dtype, key: key, numel: numel}
 	if len(t) == 6 {

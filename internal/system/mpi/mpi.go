@@ -50,7 +50,7 @@ func KindOf(path string) (Kind, error) {
 		symbols, err = f.DynamicSymbols()
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s is no MPI library: %w", path, err)
+		return "", fmt.Errorf("%s is not an MPI library: %w", path, err)
 	}
 	has := func(name string) bool {
 		return slices.ContainsFunc(symbols, func(s elf.Symbol) bool {
@@ -61,7 +61,7 @@ func KindOf(path string) (Kind, error) {
 	case has("ompi_mpi_comm_world"):
 		return OpenMPI, nil
 	case !has("MPI_Init_thread"):
-		return "", fmt.Errorf("%s is no MPI library: it has no MPI_Init_thread", path)
+		return "", fmt.Errorf("%s is not an MPI library: it has no MPI_Init_thread", path)
 	case strings.Contains(path, "libmpi_abi"): // MPICH 5 has the symbols of the ABI in its own library too
 		return ABI, nil
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"vsetrain/lab/try"
 )
 
 // rankOf is set, to the file of a library, in processes that a launcher of MPI starts.
@@ -70,9 +72,7 @@ func TestLibraries(t *testing.T) {
 // A file of another kind is refused by its name.
 func TestKindOf(t *testing.T) {
 	for _, path := range []string{os.Args[0], "mpi.go", "nowhere"} {
-		if _, err := KindOf(path); err == nil || !strings.HasPrefix(err.Error(), path+" is no MPI library: ") {
-			t.Errorf("%s: %v", path, err)
-		}
+		try.Refuses(KindOf(path))(t, path+" is not an MPI library: ")
 	}
 }
 

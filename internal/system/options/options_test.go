@@ -39,10 +39,7 @@ func TestCheck(t *testing.T) {
 	} {
 		o := good
 		c.change(&o)
-		err := Check(o)
-		if err == nil || err.Error() != c.want {
-			t.Errorf("got %v, want %s", err, c.want)
-		}
+		try.Fails(t, Check(o), c.want)
 	}
 }
 
@@ -73,9 +70,7 @@ func TestPerSplit(t *testing.T) {
 	}
 	for _, text := range []string{"0", "-1", "", "five", "1.5", "1,2", "train=0", "train=", "=3", "train=1,train=2",
 		"train=1,5", "train=auto", "train=1,"} {
-		if err := new(PerSplit).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q accepted", text)
-		}
+		try.Fails(t, new(PerSplit).UnmarshalText([]byte(text)), PerSplitExpected)
 	}
 }
 
