@@ -60,7 +60,12 @@ func TestEncodeManyMemos(t *testing.T) {
 		d := &Dict{}
 		l.Items = append(l.Items, d, d)
 	}
-	items := try.Get(decode(encode(t, l)))(t).(*List).Items
+	first := l.Items[0]
+	items := try.Get(decode(encode(t, Tuple{l, first})))(t).(Tuple)
+	if items[1] != items[0].(*List).Items[0] {
+		t.Error("the first item is another one after 400 more")
+	}
+	items = items[0].(*List).Items
 	for i := 0; i < len(items); i += 2 {
 		if items[i] != items[i+1] || i > 0 && items[i] == items[i-1] {
 			t.Fatalf("sharing of item %d is wrong", i)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,10 +19,13 @@ func TestReadFile(t *testing.T) {
 			t.Errorf("%d bytes", len(b))
 		}
 	}
-	_, err := ReadFile(path, 4095, "a test file")
-	try.Fails(t, err, path+": too large: 4096 bytes; expected a test file of at most 4095")
+	_, err := ReadFile(path, 4000, "a test file")
+	try.Fails(t, err, path+": too large: 4096 bytes; expected a test file of at most 4000")
 	if !errors.Is(err, ErrLarge) {
 		t.Errorf("got %v", err)
+	}
+	if runtime.GOOS == "linux" { // a file that has no bytes until it is read, as one that grows meanwhile
+		try.Refuses(ReadFile("/proc/self/status", 10, "a test file"))(t, "too large: 11 bytes")
 	}
 	try.Do(t, errors.Join(Check(path), Check(path+".not")))
 	if err := Check(filepath.Dir(path)); !errors.Is(err, ErrNot) {
