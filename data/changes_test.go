@@ -173,7 +173,7 @@ func TestChangesOfOthers(t *testing.T) {
 	if s := w.open(t, "test", OpenOptions{}); s.NumImages() != 4 {
 		t.Errorf("%d images", s.NumImages())
 	}
-	try.Refuses(Open(w.dir, "test", OpenOptions{Partial: true}))(t, "no journal")
+	try.Refuses(Open(w.dir, "test", OpenOptions{Partial: true}))(t, "not a journal")
 	w = newWorld(t, 4, 5, true, "test")
 	os.Remove(w.path("test_caps.txt"))
 	try.Fails(t, Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")

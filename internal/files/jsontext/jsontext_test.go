@@ -185,3 +185,14 @@ func TestDrawn(t *testing.T) {
 		t.Errorf("%d of 1500 refused", refused)
 	}
 }
+
+// A newline belongs to the line that it ends.
+func TestLines(t *testing.T) {
+	l := NewLines(strings.NewReader("[1,\n2]\n"))
+	try.Get(io.Copy(io.Discard, l))(t)
+	for offset, want := range map[int64]int{0: 1, 3: 1, 4: 2, 6: 2, 7: 3} {
+		if got := l.Line(offset); got != want {
+			t.Errorf("byte %d is in line %d, want %d", offset, got, want)
+		}
+	}
+}
