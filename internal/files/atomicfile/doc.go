@@ -8,8 +8,8 @@
 //	Set        several files that belong together, such as an array and its ids
 //	MkdirTemp  a hidden folder that becomes a folder
 //
-// Hidden names are .NAME.tmp-MACHINE-PROCESS-COUNT. The next write of the same target removes what a killed process left
-// behind.
+// Hidden names are .NAME.tmp-MACHINE-PROCESS-COUNT. The next write of the same target removes what a killed process
+// left behind.
 //
 // Why not google/renameio: it has only WriteFile, does not sync the folder, and tests cannot make it fail.
 package atomicfile

@@ -194,8 +194,8 @@ func (f *File) Fill(write func(io.Writer) error) error {
 	return f.explain(err)
 }
 
-// WriteNew writes the file at path, all or nothing, and never replaces one: the error is fs.ErrExist if there is a file,
-// also if another process writes it at the same moment. The file system must have hard links.
+// WriteNew writes the file at path, all or nothing, and never replaces one: the error is fs.ErrExist if there is a
+// file, also if another process writes it at the same moment. The file system must have hard links.
 func WriteNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return Explain("write", path, fs.ErrExist)

@@ -21,8 +21,8 @@ import (
 // mark separates the name of the target from the owner in a hidden name.
 const mark = ".tmp-"
 
-// foreignAge is how long a hidden file of another machine must be unchanged to count as left behind: this machine cannot
-// ask whether its process lives.
+// foreignAge is how long a hidden file of another machine must be unchanged to count as left behind: this machine
+// cannot ask whether its process lives.
 const foreignAge = 24 * time.Hour
 
 // unknownMachine is the machine in hidden names if process.Machine does not know it.
@@ -139,8 +139,8 @@ func RemoveAll(path string) error {
 	return nil
 }
 
-// Clean removes all hidden files in dir, also those of living processes: this process must have locked dir. It is not an
-// error if there is no such folder.
+// Clean removes all hidden files in dir, also those of living processes: this process must have locked dir. It is not
+// an error if there is no such folder.
 func Clean(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Set is several files that belong together. No file system renames several files at once, so the order of a set makes
-// an incomplete set visible: add the files that every reader needs last. Commit removes their earlier versions first and
-// renames the new ones last. A reader that finds them finds a whole set.
+// an incomplete set visible: add the files that every reader needs last. Commit removes their earlier versions first
+// and renames the new ones last. A reader that finds them finds a whole set.
 type Set struct {
 	files []*File
 	gone  []string

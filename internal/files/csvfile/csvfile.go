@@ -13,8 +13,8 @@ import (
 // formulas are the characters with which a formula begins in spreadsheets.
 const formulas = "=+-@\t\r\n＝＋－＠"
 
-// Writer writes records. It puts ' before a cell that a spreadsheet would compute, which marks the cell as text. Numbers,
-// and a - in place of a missing number, stay unchanged.
+// Writer writes records. It puts ' before a cell that a spreadsheet would compute, which marks the cell as text.
+// Numbers, and a - in place of a missing number, stay unchanged.
 type Writer struct{ *csv.Writer }
 
 // NewWriter returns a Writer to w. Call Flush after the last record.

@@ -1,5 +1,5 @@
-// Package disk changes files and names: everything that this program writes goes through System. Tests replace it with a
-// system that records (package crash) or fails. Reading uses package os.
+// Package disk changes files and names: everything that this program writes goes through System. Tests replace it with
+// a system that records (package crash) or fails. Reading uses package os.
 package disk
 
 import (

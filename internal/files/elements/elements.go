@@ -59,8 +59,8 @@ func Bytes(numbers any) []byte {
 // Number is a type that elements are converted to.
 type Number interface{ int64 | float32 | float64 }
 
-// Convert converts len(dst) elements of b as Go does: floats to the nearest float32, integers beyond 2^53 to the nearest
-// float64, floats towards zero to integers. It returns false for unknown types.
+// Convert converts len(dst) elements of b as Go does: floats to the nearest float32, integers beyond 2^53 to the
+// nearest float64, floats towards zero to integers. It returns false for unknown types.
 func Convert[T Number](dst []T, dtype string, b []byte) bool {
 	le := binary.LittleEndian
 	var at func(i int) T

@@ -78,8 +78,8 @@ func (m *Manifest) sum(name string) (Sum, bool) {
 func (m *Manifest) Names() []string { return slices.Sorted(maps.Keys(m.Files)) }
 
 // CheckOpen compares size, first and last block of files of a folder with its manifest, and returns an error if they
-// differ. changed are the files that were only written at another time, like a copy. CheckOpen ignores files that do not
-// exist or that the manifest does not list.
+// differ. changed are the files that were only written at another time, like a copy. CheckOpen ignores files that do
+// not exist or that the manifest does not list.
 func CheckOpen(dir string, names ...string) (changed []string, err error) {
 	m, err := Read(dir)
 	if err != nil {
@@ -104,9 +104,9 @@ func CheckOpen(dir string, names ...string) (changed []string, err error) {
 	return changed, nil
 }
 
-// Commit commits a set together with the manifests of its folders, so that files always match the manifest, even after a
-// power failure. Sums come from the Summers that files were written through (atomicfile.File.Tee); other files are read.
-// If two processes commit to a folder at the same moment, the manifest may lack files of one of them.
+// Commit commits a set together with the manifests of its folders, so that files always match the manifest, even after
+// a power failure. Sums come from the Summers that files were written through (atomicfile.File.Tee); other files are
+// read. If two processes commit to a folder at the same moment, the manifest may lack files of one of them.
 func Commit(set *atomicfile.Set) error { return commit(set, true) }
 
 func commit(set *atomicfile.Set, begin bool) error {

@@ -34,8 +34,8 @@ func Seal(b []byte) []byte {
 	return append([]byte(textSeal+sum+textEnd), b...)
 }
 
-// Unseal returns a text without its checksum, or ErrDamaged. A text without a checksum, as earlier versions wrote it, is
-// returned unchanged; then sealed is false.
+// Unseal returns a text without its checksum, or ErrDamaged. A text without a checksum, as earlier versions wrote it,
+// is returned unchanged; then sealed is false.
 func Unseal(b []byte) (text []byte, sealed bool, err error) {
 	for _, form := range [][3]string{{jsonStart, jsonSeal, jsonEnd}, {"", textSeal, textEnd}} {
 		rest, ok := bytes.CutPrefix(b, []byte(form[0]+form[1]))

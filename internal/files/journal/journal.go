@@ -8,8 +8,8 @@
 //
 // A note is a JSON object or empty.
 //
-// Open compares the data of the last record only with their checksum: earlier data were on the disk before another record
-// began.
+// Open compares the data of the last record only with their checksum: earlier data were on the disk before another
+// record began.
 package journal
 
 import (
@@ -169,8 +169,8 @@ func (j *File) whole(r Record) (bool, error) {
 	return got.Sum32() == r.sum, err
 }
 
-// Verify reads a journal completely. The error names the first record that differs from what was written, or bytes after
-// the last whole record, which an interrupted Append or damage left.
+// Verify reads a journal completely. The error names the first record that differs from what was written, or bytes
+// after the last whole record, which an interrupted Append or damage left.
 func Verify(path string) error {
 	j, err := Open(path)
 	if err != nil {
@@ -247,7 +247,8 @@ func Append(path string, head, note []byte, write func(io.Writer) error) error {
 	return errors.Join(atomicfile.Explain("write", path, err), f.Close())
 }
 
-// add writes a record after the last whole one. It writes the bytes before the note last, so that a kill leaves no record.
+// add writes a record after the last whole one. It writes the bytes before the note last, so that a kill leaves no
+// record.
 func (j *File) add(f disk.File, note []byte, write func(io.Writer) error) error {
 	if err := f.Truncate(j.end); err != nil {
 		return err

@@ -92,7 +92,8 @@ func TestNoJournal(t *testing.T) {
 	path := filepath.Join(try.MemoryDir(t), "j")
 	try.Do(t, add(path, "one", "1"))
 	good, _ := os.ReadFile(path)
-	for _, c := range []struct{ text, want string }{{"", "not a journal"}, {"VSEJRNL2" + string(good[8:]), "not a journal"},
+	for _, c := range []struct{ text, want string }{{"", "not a journal"},
+		{"VSEJRNL2" + string(good[8:]), "not a journal"},
 		{magic + "\xff\xff\xff\x00abcd", "a head of"}, {strings.Replace(string(good), "head", "heat", 1), "checksum"}} {
 		try.Do(t, os.WriteFile(path, []byte(c.text), 0o644))
 		try.Refuses(Open(path))(t, c.want)

@@ -1,7 +1,7 @@
-// Package jsontext reads JSON from people and other programs exactly, or refuses it. The text must be UTF-8, perhaps with
-// a byte order mark, without half of a surrogate pair; an object must have each key once and in its own case. As in JSON
-// Schema, a number without a fraction is a whole number, also 1.0 and 1e0. Package json replaces invalid text by U+FFFD,
-// takes the last of two equal keys, and takes keys in any case.
+// Package jsontext reads JSON from people and other programs exactly, or refuses it. The text must be UTF-8, perhaps
+// with a byte order mark, without half of a surrogate pair; an object must have each key once and in its own case. As
+// in JSON Schema, a number without a fraction is a whole number, also 1.0 and 1e0. Package json replaces invalid text
+// by U+FFFD, takes the last of two equal keys, and takes keys in any case.
 package jsontext
 
 import (
@@ -104,8 +104,8 @@ func at(path, text string) string {
 	return path + ": " + text
 }
 
-// walk compares valid JSON with the type that it is read into. If package json would read a value wrongly, out is a text
-// that it reads correctly, up to byte kept of the original.
+// walk compares valid JSON with the type that it is read into. If package json would read a value wrongly, out is a
+// text that it reads correctly, up to byte kept of the original.
 type walk struct {
 	text  []byte
 	i     int

@@ -1,5 +1,5 @@
-// Package mapped maps files into memory for reading. If a file becomes shorter, or its disk or network file system fails,
-// reading the memory faults; Watch and Recover turn the fault into an error that names the file.
+// Package mapped maps files into memory for reading. If a file becomes shorter, or its disk or network file system
+// fails, reading the memory faults; Watch and Recover turn the fault into an error that names the file.
 package mapped
 
 import (

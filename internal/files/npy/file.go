@@ -26,8 +26,8 @@ type File struct {
 	rowLen int
 }
 
-// Open opens an array file and checks its header, and its size against its shape. It does not check the data of an Object
-// array; read them with ReadObjects.
+// Open opens an array file and checks its header, and its size against its shape. It does not check the data of an
+// Object array; read them with ReadObjects.
 func Open(path string) (*File, error) { return openPath(path, true) }
 
 // OpenUnmapped is Open without mapping, for rows that are copied once: the pages of the file do not count as memory of

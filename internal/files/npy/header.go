@@ -84,7 +84,8 @@ func lookupType(descr string) (DType, error) {
 		"or object (|O)", descr)
 }
 
-// entry is a key of the header with its value: a string, True or False, or a tuple. Python 2 writes u'..', b'..' and 3L.
+// entry is a key of the header with its value: a string, True or False, or a tuple. Python 2 writes u'..', b'..' and
+// 3L.
 var entry = regexp.MustCompile(`^[ub]?['"](\w+)['"]\s*:\s*(?:[ub]?['"]([^'"\\]*)['"]|(True|False)|\(([^()]*)\)|(\[))` +
 	`\s*(,?)\s*`)
 

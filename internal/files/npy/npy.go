@@ -1,12 +1,12 @@
 // Package npy reads and writes NumPy array files (.npy, format versions 1.0, 2.0 and 3.0).
 //
-// Features of regions [N, R, D] are one array of float32 or float16. A File maps it into memory read-only and returns it
-// row by row ([R, D] of one image) as float32. Rows must be little-endian and in C order; errors say how to convert
+// Features of regions [N, R, D] are one array of float32 or float16. A File maps it into memory read-only and returns
+// it row by row ([R, D] of one image) as float32. Rows must be little-endian and in C order; errors say how to convert
 // other arrays.
 //
-// Layout of a file: the magic "\x93NUMPY", two version bytes, the length of the header (little-endian, 2 bytes in version
-// 1 and 4 in later ones), the header (a Python dict literal with descr, fortran_order and shape, padded with blanks),
-// then the elements. Source: NEP 1 and numpy/lib/format.py.
+// Layout of a file: the magic "\x93NUMPY", two version bytes, the length of the header (little-endian, 2 bytes in
+// version 1 and 4 in later ones), the header (a Python dict literal with descr, fortran_order and shape, padded with
+// blanks), then the elements. Source: NEP 1 and numpy/lib/format.py.
 //
 // Why not sbinet/npyio or kshedden/gonpy: both copy arrays through reflection, and neither maps a file into memory,
 // which features of tens of gigabytes need.

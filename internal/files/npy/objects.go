@@ -11,8 +11,8 @@ import (
 )
 
 // ReadObjects reads an array of Python objects ('|O', for example the dicts {image_w, image_h} of GSMN's
-// {split}_ims_size.npy), written by Python 2 or 3, and returns its elements in C order as values of package pickle: dicts
-// are *pickle.Dict, NumPy numbers int64 or float64. It executes nothing.
+// {split}_ims_size.npy), written by Python 2 or 3, and returns its elements in C order as values of package pickle:
+// dicts are *pickle.Dict, NumPy numbers int64 or float64. It executes nothing.
 func ReadObjects(path string) ([]any, error) {
 	f, _, err := regular.Open(path)
 	if err != nil {

@@ -149,8 +149,8 @@ func convert[T elements.Number](f *File, dst []T, src []byte) {
 	elements.Convert(dst, types[f.DType].element, src)
 }
 
-// Ints returns the whole array in C order as int64. Floats must be whole numbers, as in many arrays of image sizes. It is
-// for small files: the copy takes 8 bytes per element.
+// Ints returns the whole array in C order as int64. Floats must be whole numbers, as in many arrays of image sizes. It
+// is for small files: the copy takes 8 bytes per element.
 func (f *File) Ints() ([]int64, error) {
 	if !f.Whole() {
 		v, err := f.Float64s()

@@ -9,7 +9,8 @@ import (
 	"vsetrain/internal/files/elements"
 )
 
-// Stream is an array of numbers in C order that is read from beginning to end, such as a compressed member of an archive.
+// Stream is an array of numbers in C order that is read from beginning to end, such as a compressed member of an
+// archive.
 type Stream struct {
 	DType  DType
 	Shape  []int

@@ -33,7 +33,8 @@ func Create(path string, dtype DType, shape []int) (*Writer, error) {
 	return create(path, dtype, append([]int(nil), shape...), false)
 }
 
-// CreateUnknownRows starts an array of shape [rows, rowShape...], where rows is the number of rows written before Close.
+// CreateUnknownRows starts an array of shape [rows, rowShape...], where rows is the number of rows written before
+// Close.
 func CreateUnknownRows(path string, dtype DType, rowShape []int) (*Writer, error) {
 	return create(path, dtype, append([]int{0}, rowShape...), true)
 }
@@ -183,8 +184,8 @@ func (w *Writer) put(b []byte, x float64) bool {
 	return false
 }
 
-// Close completes the file. If it has not as many elements as its shape, or not only whole rows after CreateUnknownRows,
-// Close removes it and returns an error. Closing twice is an error; Abort after Close does nothing.
+// Close completes the file. If it has not as many elements as its shape, or not only whole rows after
+// CreateUnknownRows, Close removes it and returns an error. Closing twice is an error; Abort after Close does nothing.
 func (w *Writer) Close() error {
 	f, err := w.Prepare()
 	if err != nil {

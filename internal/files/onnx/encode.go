@@ -18,8 +18,8 @@ const maxInside = 1<<31 - 1<<24
 // alignment is the alignment of tensors in a file of weights, because runtimes map whole pages.
 const alignment = 1 << 16
 
-// smallest is the size in bytes of the smallest tensor in the file of weights. Smaller tensors stay in the model, because
-// runtimes read shapes and scalars when they load it.
+// smallest is the size in bytes of the smallest tensor in the file of weights. Smaller tensors stay in the model,
+// because runtimes read shapes and scalars when they load it.
 const smallest = 1024
 
 // Fits reports whether runtimes can read the model as one file, with its weights inside.

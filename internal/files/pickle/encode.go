@@ -25,9 +25,9 @@ type Reduce struct {
 type PersistentID struct{ ID any }
 
 // Encode writes v to w as a protocol 2 pickle, in the opcodes that PyTorch's weights_only reader accepts. v is built
-// from the types that Decode returns, except arrays, and from Go's int, float32, []any, []string, map[string]any (sorted
-// by key), Name, Reduce and PersistentID. replace, if not nil, gets every value first and may return another. A pointer
-// that occurs twice is written once.
+// from the types that Decode returns, except arrays, and from Go's int, float32, []any, []string, map[string]any
+// (sorted by key), Name, Reduce and PersistentID. replace, if not nil, gets every value first and may return another. A
+// pointer that occurs twice is written once.
 func Encode(w io.Writer, v any, replace func(any) (any, error)) error {
 	e := &encoder{memo: map[any]int{}, replace: replace}
 	e.op(0x80, 2)

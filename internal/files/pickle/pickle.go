@@ -1,10 +1,10 @@
 // Package pickle reads Python pickles, protocols 0 to 5, without executing anything, and writes protocol 2.
 //
-// A pickle is a program for a small stack machine; Python's own loader lets it import and call any function. This reader
-// builds only data: it looks up every name that a pickle mentions (opcode GLOBAL) in a table that the caller supplies,
-// whose entries are Go functions that build plain values. Any other name is an error or, with Options.Instances, a class
-// whose instances have attributes and no methods. This is enough for PyTorch checkpoints, the vocabulary pickles of
-// VSE++ and NumPy object arrays.
+// A pickle is a program for a small stack machine; Python's own loader lets it import and call any function. This
+// reader builds only data: it looks up every name that a pickle mentions (opcode GLOBAL) in a table that the caller
+// supplies, whose entries are Go functions that build plain values. Any other name is an error or, with
+// Options.Instances, a class whose instances have attributes and no methods. This is enough for PyTorch checkpoints,
+// the vocabulary pickles of VSE++ and NumPy object arrays.
 //
 // Python values become these Go values: None nil, bool bool, int int64 (or *big.Int), float float64, str string, bytes
 // Bytes, tuple Tuple, list *List, dict *Dict, set *Set, instances of plain classes *Object, NumPy arrays *Array, NumPy

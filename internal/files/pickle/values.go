@@ -53,8 +53,8 @@ func ObjectClass(name string) Class {
 
 var errNotAllowed = errors.New("which is not on the list of what may be loaded; nothing was executed")
 
-// anyClass is the table entry for an unknown class. An instance is data: its class and attributes. A name that is called
-// with arguments may be a function, so the call is an error.
+// anyClass is the table entry for an unknown class. An instance is data: its class and attributes. A name that is
+// called with arguments may be a function, so the call is an error.
 func anyClass(name string) Class {
 	c := ObjectClass(name)
 	c.Call = func(args Tuple) (any, error) {

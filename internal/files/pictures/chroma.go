@@ -2,8 +2,9 @@ package pictures
 
 import "image"
 
-// Pictures with chroma at half the resolution. Go's decoders give each chroma sample to all its pixels; the decoders that
-// Pillow uses interpolate between the samples. This file does the same, so that features of a picture are the same.
+// Pictures with chroma at half the resolution. Go's decoders give each chroma sample to all its pixels; the decoders
+// that Pillow uses interpolate between the samples. This file does the same, so that features of a picture are the
+// same.
 
 // plane holds the samples of one chroma channel, width by height.
 type plane struct {
@@ -19,8 +20,8 @@ func (p *plane) at(y int) []byte {
 // chroma holds both chroma channels at full resolution, [height, width].
 type chroma struct{ cb, cr []byte }
 
-// halved returns how many pixels one chroma sample covers in each direction, and whether it is one of the kinds that are
-// interpolated: 4:2:0, 4:2:2 and 4:4:0.
+// halved returns how many pixels one chroma sample covers in each direction, and whether it is one of the kinds that
+// are interpolated: 4:2:0, 4:2:2 and 4:4:0.
 func halved(m *image.YCbCr) (across, down int, ok bool) {
 	switch m.SubsampleRatio {
 	case image.YCbCrSubsampleRatio420:
@@ -49,8 +50,8 @@ func smoothed(m *image.YCbCr, rows func(dst []byte, p *plane, width, height, acr
 }
 
 // jpegRows follows jdsample.c of libjpeg-turbo ("fancy upsampling"): a sample weighs three times as much as its
-// neighbour on the side of the pixel, and rounding alternates between up and down. A picture of up to two samples across
-// is not interpolated.
+// neighbour on the side of the pixel, and rounding alternates between up and down. A picture of up to two samples
+// across is not interpolated.
 func jpegRows(dst []byte, p *plane, width, height, across, down int) {
 	sums := make([]int, p.width)
 	for y := range height {

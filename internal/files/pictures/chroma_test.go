@@ -9,8 +9,8 @@ import (
 )
 
 // Chroma at half the resolution, and animations, are decoded as Pillow 13.0 (libjpeg-turbo, libwebp) does: next to each
-// picture is what Pillow made of it. WebP is equal; the transform of a JPEG rounds luma and chroma differently by at most
-// one, which is three in blue.
+// picture is what Pillow made of it. WebP is equal; the transform of a JPEG rounds luma and chroma differently by at
+// most one, which is three in blue.
 func TestColoursAsPillow(t *testing.T) {
 	dir := try.Fixtures(t, "pictures")
 	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0,

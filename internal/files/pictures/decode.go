@@ -68,8 +68,8 @@ func (r reader) Read(b []byte) (int, error) {
 }
 
 // Decode reads a picture whose decoder takes at most most bytes, and turns it upright by its EXIF orientation. It reads
-// the first frame of an animation, and ignores transparency: a transparent pixel keeps its colour. When ctx ends, Decode
-// returns soon; only a lossy WebP and the last pass of a progressive JPEG are finished.
+// the first frame of an animation, and ignores transparency: a transparent pixel keeps its colour. When ctx ends,
+// Decode returns soon; only a lossy WebP and the last pass of a progressive JPEG are finished.
 func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(b))
 	switch {

@@ -13,8 +13,8 @@ var Endings = []string{".jpg", ".jpeg", ".png", ".webp", ".gif"}
 // Gallery finds the picture files of images in a folder.
 type Gallery struct{ dir string }
 
-// FolderOf returns the folder of pictures of a data set: named, or else the folder images of the data set; "" if there is
-// none.
+// FolderOf returns the folder of pictures of a data set: named, or else the folder images of the data set; "" if there
+// is none.
 func FolderOf(named, data string) string {
 	if named != "" || data == "" {
 		return named

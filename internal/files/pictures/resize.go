@@ -32,8 +32,9 @@ type taps struct {
 	weights []int
 }
 
-// taps returns the taps of n target pixels for a line of source pixels (python-pillow/Pillow, src/libImaging/Resample.c:
-// precompute_coeffs and normalize_coeffs_8bpc). Downscaling widens the filter by the same factor.
+// taps returns the taps of n target pixels for a line of source pixels (python-pillow/Pillow,
+// src/libImaging/Resample.c: precompute_coeffs and normalize_coeffs_8bpc). Downscaling widens the filter by the same
+// factor.
 func (f Filter) taps(source, n int) []taps {
 	out := make([]taps, n)
 	scale := float64(source) / float64(n)

@@ -11,8 +11,8 @@ type Turn struct{ busy chan struct{} }
 // NewTurn returns a Turn.
 func NewTurn() *Turn { return &Turn{make(chan struct{}, 1)} }
 
-// Decode waits until no other picture is in use, decodes one, and calls use with the picture or the error of Decode. When
-// ctx ends, Decode returns its error without calling use.
+// Decode waits until no other picture is in use, decodes one, and calls use with the picture or the error of Decode.
+// When ctx ends, Decode returns its error without calling use.
 func (t *Turn) Decode(ctx context.Context, b []byte, use func(*RGB, error) error) error {
 	select {
 	case t.busy <- struct{}{}:

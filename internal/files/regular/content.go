@@ -134,8 +134,8 @@ func isPickle(head []byte) bool {
 	return slices.ContainsFunc(begins, func(p string) bool { return bytes.HasPrefix(head, []byte(p)) })
 }
 
-// utf16Text returns the beginning of text in UTF-16: text that begins with a byte order mark, or in which every other byte
-// is zero, as in European languages.
+// utf16Text returns the beginning of text in UTF-16: text that begins with a byte order mark, or in which every other
+// byte is zero, as in European languages.
 func utf16Text(head []byte) (string, bool) {
 	var order binary.ByteOrder = binary.LittleEndian
 	even, odd := 0, 0 // zeros

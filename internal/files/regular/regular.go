@@ -1,5 +1,5 @@
-// Package regular opens regular files only, and says what is in files that a reader refuses (Content). Names of files come
-// from folders that others can write, and opening a pipe blocks, while a device such as /dev/zero never ends.
+// Package regular opens regular files only, and says what is in files that a reader refuses (Content). Names of files
+// come from folders that others can write, and opening a pipe blocks, while a device such as /dev/zero never ends.
 package regular
 
 import (

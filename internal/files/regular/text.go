@@ -12,9 +12,9 @@ import (
 	"unsafe"
 )
 
-// ReadText reads a text in UTF-8 of at most limit bytes whose lines are records, such as captions, ids or words; what names
-// them in errors. It drops a byte order mark. A file of another format is an error, even if that is text, such as HTML,
-// XML or JSON.
+// ReadText reads a text in UTF-8 of at most limit bytes whose lines are records, such as captions, ids or words; what
+// names them in errors. It drops a byte order mark. A file of another format is an error, even if that is text, such as
+// HTML, XML or JSON.
 func ReadText(path string, limit int64, what string) (string, error) {
 	b, err := ReadFile(path, limit, what)
 	if err != nil {
@@ -105,8 +105,8 @@ func UTF8(b []byte) ([]byte, error) {
 }
 
 // CheckID returns an error if id cannot be the id of an image. Ids are compared by their bytes, so they must be UTF-8
-// without invisible characters: controls, direction marks, zero-width spaces, line and paragraph separators. Joiners are
-// allowed, because Persian, languages of India and emoji need them.
+// without invisible characters: controls, direction marks, zero-width spaces, line and paragraph separators. Joiners
+// are allowed, because Persian, languages of India and emoji need them.
 func CheckID(id string) error {
 	found := ""
 	switch i := strings.IndexFunc(id, hidden); {

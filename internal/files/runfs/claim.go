@@ -11,10 +11,10 @@ import (
 	"vsetrain/internal/files/integrity"
 )
 
-// Unclaimed returns an error if a directory that will become a run has something under a name that the run will write, one
-// of names or of this package: the run would replace it, or write elsewhere through a link. A run owns what it has, also
-// one that ended before it wrote its configuration: the configuration, the lock, or the sealed file first, which a run
-// writes first, shows that.
+// Unclaimed returns an error if a directory that will become a run has something under a name that the run will write,
+// one of names or of this package: the run would replace it, or write elsewhere through a link. A run owns what it has,
+// also one that ended before it wrote its configuration: the configuration, the lock, or the sealed file first, which a
+// run writes first, shows that.
 func Unclaimed(dir, first string, names ...string) error {
 	if there, err := Exists(filepath.Join(dir, ConfigName)); there || err != nil {
 		return err
@@ -41,8 +41,8 @@ func Unclaimed(dir, first string, names ...string) error {
 			own = begun || err == nil && len(entries) == 0
 		}
 		if !own {
-			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, but is not of a run: " +
-				"a new run would overwrite it"), Remedy: "choose another directory with --run DIR, or move it away"}
+			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, but is not of a " +
+				"run: a new run would overwrite it"), Remedy: "choose another directory with --run DIR, or move it away"}
 		}
 	}
 	return nil

@@ -40,8 +40,8 @@ type Dir struct {
 	lock io.Closer
 }
 
-// Open makes the directory and its checkpoints folder if they are missing, takes the lock, and removes half-written files
-// of killed processes. The error is an *atomicfile.Error: ErrLocked while another process holds the directory,
+// Open makes the directory and its checkpoints folder if they are missing, takes the lock, and removes half-written
+// files of killed processes. The error is an *atomicfile.Error: ErrLocked while another process holds the directory,
 // atomicfile.ErrReadOnly if the directory is not writable.
 func Open(path string, owner Owner) (*Dir, error) {
 	if path == "" {
@@ -78,7 +78,8 @@ func Clean(path string) error {
 }
 
 // Lock takes an exclusive lock for writing to the file at path, until Close. The lock is the file path with .lock. The
-// error is an *atomicfile.Error, ErrLocked while another process holds the lock; instead says what the user can do then.
+// error is an *atomicfile.Error, ErrLocked while another process holds the lock; instead says what the user can do
+// then.
 func Lock(path, instead string) (io.Closer, error) {
 	return acquire(path, path+".lock", instead, Owner{})
 }
@@ -94,8 +95,8 @@ func (d *Dir) Path(elem ...string) string {
 // Has reports whether a file of that name exists. Has(ConfigName) distinguishes a run from an empty directory.
 func (d *Dir) Has(name string) (bool, error) { return Exists(d.Path(name)) }
 
-// Exists reports whether there is anything at path, even a broken link. After an error, for example of a failing disk, it
-// is not known: do not treat it as a missing file.
+// Exists reports whether there is anything at path, even a broken link. After an error, for example of a failing disk,
+// it is not known: do not treat it as a missing file.
 func Exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // or a folder of the path is a file

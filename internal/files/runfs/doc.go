@@ -6,7 +6,7 @@
 //	checkpoints/         last and best
 //	.lock                held by the process that writes here
 //
-// Whole files are replaced all or nothing (package atomicfile). Lines are appended (Log), and opening the log again cuts
-// off a torn last line. One process at a time may write (Dir): it holds a lock, which the kernel releases when the
+// Whole files are replaced all or nothing (package atomicfile). Lines are appended (Log), and opening the log again
+// cuts off a torn last line. One process at a time may write (Dir): it holds a lock, which the kernel releases when the
 // process ends.
 package runfs

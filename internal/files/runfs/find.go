@@ -14,9 +14,9 @@ const (
 	findFolder = 20_000 // folders in all
 )
 
-// FindRuns returns the run directories in a folder, down to FindDepth, as slash-separated paths relative to it, sorted by
-// name; "." is the folder itself. It does not search runs, hidden folders and unreadable folders. full reports that the
-// folder has too many folders to search all.
+// FindRuns returns the run directories in a folder, down to FindDepth, as slash-separated paths relative to it, sorted
+// by name; "." is the folder itself. It does not search runs, hidden folders and unreadable folders. full reports that
+// the folder has too many folders to search all.
 func FindRuns(root string) (runs []string, full bool) {
 	folders := 0
 	var scan func(dir, id string, depth int)

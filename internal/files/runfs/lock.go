@@ -15,13 +15,13 @@ import (
 // unlocked is called instead of taking a lock, unless it is nil.
 var unlocked atomic.Pointer[func(path string)]
 
-// NoLocks makes this process write without locks, for file systems that have none (Lustre mounted with noflock, some FUSE
-// file systems). Then nothing prevents two processes from writing to the same files. instead is called with the path of
-// each lock that would be taken.
+// NoLocks makes this process write without locks, for file systems that have none (Lustre mounted with noflock, some
+// FUSE file systems). Then nothing prevents two processes from writing to the same files. instead is called with the
+// path of each lock that would be taken.
 func NoLocks(instead func(path string)) { unlocked.Store(&instead) }
 
-// acquire takes the exclusive lock of the file at path, to write to dir; instead says what to do if another process holds
-// it. The kernel releases the lock when the process ends in any way, so a left-over file locks nobody out.
+// acquire takes the exclusive lock of the file at path, to write to dir; instead says what to do if another process
+// holds it. The kernel releases the lock when the process ends in any way, so a left-over file locks nobody out.
 func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	err := regular.Check(path)
 	var f *os.File

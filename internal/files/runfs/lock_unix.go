@@ -16,8 +16,8 @@ const errHeld = unix.EWOULDBLOCK
 // flock is a function of the system, which tests replace.
 var flock = unix.Flock
 
-// hasNone reports whether an error of lockFile is due to a file system without locks. NFS returns EBADF and EINVAL if it
-// cannot pass locks on.
+// hasNone reports whether an error of lockFile is due to a file system without locks. NFS returns EBADF and EINVAL if
+// it cannot pass locks on.
 func hasNone(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOSYS, unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.EBADF,
 		unix.EINVAL}, func(none error) bool { return errors.Is(err, none) })

@@ -15,8 +15,8 @@ func hasNone(err error) bool {
 	return errors.Is(err, windows.ERROR_INVALID_FUNCTION) || errors.Is(err, windows.ERROR_NOT_SUPPORTED)
 }
 
-// lockFile takes the lock of an open file without waiting, exclusive (alone) or shared. It locks a byte far after the line
-// of the owner, because Windows lets nobody else read locked bytes.
+// lockFile takes the lock of an open file without waiting, exclusive (alone) or shared. It locks a byte far after the
+// line of the owner, because Windows lets nobody else read locked bytes.
 func lockFile(f *os.File, alone bool) error {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if alone {

@@ -9,8 +9,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// LockOwner takes the lock for some microseconds, shared with other callers. A process that wants to write at that moment
-// tries again.
+// LockOwner takes the lock for some microseconds, shared with other callers. A process that wants to write at that
+// moment tries again.
 const (
 	lockTries = 5
 	lockPause = 5 * time.Millisecond // between them

@@ -45,8 +45,8 @@ const maxLine = 1 << 20
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }} // of scan
 
 // OpenLog opens or creates a log whose first lines, counted of them, are known to be on disk. After those it cuts off
-// everything from the first broken line on, because after a power failure any block may be missing. Of the counted lines
-// only the last may be broken; for another one the error names the line.
+// everything from the first broken line on, because after a power failure any block may be missing. Of the counted
+// lines only the last may be broken; for another one the error names the line.
 func OpenLog(path string, counted int) (*Log, error) {
 	if err := regular.Check(path); err != nil {
 		return nil, wrap("open", path, err)
@@ -67,8 +67,8 @@ func OpenLog(path string, counted int) (*Log, error) {
 	return l, nil
 }
 
-// scan calls accept with every whole line of a log and its number until it returns false. It returns length and number of
-// the accepted lines. A line is valid during the call.
+// scan calls accept with every whole line of a log and its number until it returns false. It returns length and number
+// of the accepted lines. A line is valid during the call.
 func scan(path string, f io.Reader, counted int, accept func(line []byte, number int) (bool, error)) (n int64,
 	lines int, err error) {
 	r := readers.Get().(*bufio.Reader)
@@ -106,8 +106,8 @@ func scan(path string, f io.Reader, counted int, accept func(line []byte, number
 	}
 }
 
-// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines visit accepted. A
-// line is valid during the call. See OpenLog for counted. If there is no file the error is fs.ErrNotExist.
+// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines visit accepted.
+// A line is valid during the call. See OpenLog for counted. If there is no file the error is fs.ErrNotExist.
 func ReadLog(path string, counted int, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
 	f, _, err := regular.Open(path)
 	if err != nil {
@@ -156,8 +156,8 @@ func (c Counted) Check(path string, accept func(line []byte, number int) (bool, 
 		return accept(line, number)
 	})
 	if err == nil && c.SHA256 != "" && lines >= c.Lines && hex.EncodeToString(sum.Sum(nil)) != c.SHA256 {
-		err = fmt.Errorf("%s: the first %d lines differ from the log at the last checkpoint: the file is damaged or was "+
-			"changed; bring back the whole file, or remove it to go on without the curves so far",
+		err = fmt.Errorf("%s: the first %d lines differ from the log at the last checkpoint: the file is damaged or "+
+			"was changed; bring back the whole file, or remove it to go on without the curves so far",
 			path, c.Lines)
 	}
 	return lines, err
@@ -195,8 +195,8 @@ func (l *Log) Append(v any) error {
 	return nil
 }
 
-// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run that resumes at
-// that step writes each line once. A line at step itself is removed too if its "kind" is one of undone, which the
+// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run that resumes
+// at that step writes each line once. A line at step itself is removed too if its "kind" is one of undone, which the
 // resumed run will write again. Lines without a step stay.
 func (l *Log) TruncateAfter(step int64, undone ...string) error {
 	return l.truncate(All, UpTo(l.path, step, undone...))

@@ -4,8 +4,8 @@
 //
 //	{"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [D, V], "data_offsets": [begin, end]}, ...}
 //
-// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints hold weights,
-// optimiser state and counters in this format. Source: the format section of the safetensors README.
+// padded with blanks, then the elements of all tensors, little-endian, C order, without holes. Checkpoints hold
+// weights, optimiser state and counters in this format. Source: the format section of the safetensors README.
 //
 // Why not nlpodyssey/safetensors: it neither maps files into memory nor keeps the order of the metadata.
 package safetensors

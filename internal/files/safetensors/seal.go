@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/files/mapped"
 )
 
-// A sealed file carries a SHA-256 of all other metadata and of the names, types, shapes and elements of all tensors. The
-// elements are hashed in pieces, several at a time; the checksum covers the hashes of the pieces.
+// A sealed file carries a SHA-256 of all other metadata and of the names, types, shapes and elements of all tensors.
+// The elements are hashed in pieces, several at a time; the checksum covers the hashes of the pieces.
 const (
 	sealKey     = "vsetrain.sha256"
 	sealPiece   = 1 << 20           // bytes

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Event is one entry of a file. A scalar has a tag and a value, the first event of a file has a file version, and a start
-// has only a step.
+// Event is one entry of a file. A scalar has a tag and a value, the first event of a file has a file version, and a
+// start has only a step.
 type Event struct {
 	Wall        time.Time // to the microsecond
 	Step        int64

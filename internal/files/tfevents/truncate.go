@@ -12,9 +12,10 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// Truncate truncates every event file in dir at the first event that accept rejects, so that a session that repeats steps
-// writes each of them once. Start events stay, because the validation of the step before may follow them. An unfinished
-// or broken record, which a killed writer leaves at the end, is cut off too: TensorBoard stops reading there.
+// Truncate truncates every event file in dir at the first event that accept rejects, so that a session that repeats
+// steps writes each of them once. Start events stay, because the validation of the step before may follow them. An
+// unfinished or broken record, which a killed writer leaves at the end, is cut off too: TensorBoard stops reading
+// there.
 func Truncate(dir string, accept func(Event) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -52,8 +53,8 @@ func truncate(path string, accept func(Event) bool) error {
 	return f.Sync()
 }
 
-// intact returns the length of the records before the first one that is broken or holds an event that accept rejects. An
-// error means that reading failed, so that the rest is unknown.
+// intact returns the length of the records before the first one that is broken or holds an event that accept rejects.
+// An error means that reading failed, so that the rest is unknown.
 func intact(r io.Reader, accept func(Event) bool) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for {

@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/files/disk"
 )
 
-// Writer appends events to a file. Several goroutines may call its methods. Events are buffered: call Flush to show them
-// to readers. After an error, every call returns that error.
+// Writer appends events to a file. Several goroutines may call its methods. Events are buffered: call Flush to show
+// them to readers. After an error, every call returns that error.
 type Writer struct {
 	mu   sync.Mutex
 	f    disk.File

@@ -53,7 +53,8 @@ func IsLoopback(addr net.Addr) bool {
 	return ok && t.IP.IsLoopback()
 }
 
-// Here returns the address for a program on this machine. For a server that listens everywhere it is the loopback address.
+// Here returns the address for a program on this machine. For a server that listens everywhere it is the loopback
+// address.
 func Here(addr net.Addr) string {
 	t, ok := addr.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {

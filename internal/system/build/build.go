@@ -8,15 +8,15 @@ import (
 )
 
 // The build may set these with -ldflags "-X vsetrain/internal/system/build.version=1.2.3 -X
-// vsetrain/internal/system/build.commit=0123456789ab+changes". Go also stamps the commit, unless -buildvcs=false is set,
-// as it often is in GOFLAGS.
+// vsetrain/internal/system/build.commit=0123456789ab+changes". Go also stamps the commit, unless -buildvcs=false is
+// set, as it often is in GOFLAGS.
 var (
 	version = "0.6.0-dev"
 	commit  = ""
 )
 
-// Homepage is the address of the project, "" for none. The help, man pages, wheels, recipes and the web site of docs/ show
-// it.
+// Homepage is the address of the project, "" for none. The help, man pages, wheels, recipes and the web site of docs/
+// show it.
 var Homepage = ""
 
 // changes is the suffix of the commit if the sources had uncommitted changes.

@@ -1,5 +1,5 @@
-// Package libraries finds shared libraries where package managers of Linux, conda and pip put them, and refuses libraries
-// that other users could have put there (docs/security.md). It looks only for files and loads nothing.
+// Package libraries finds shared libraries where package managers of Linux, conda and pip put them, and refuses
+// libraries that other users could have put there (docs/security.md). It looks only for files and loads nothing.
 package libraries
 
 import (
@@ -63,9 +63,9 @@ func (l Library) Paths() []string {
 // none as the value of a setting turns the library off.
 const none = "none"
 
-// Find looks for a library below root, "/" except in tests. It returns only the file that the setting names, or else the
-// files in the folders, in their order, that nobody can change but the users whose code runs here anyway (owners). Of
-// several files in one folder the newest comes first.
+// Find looks for a library below root, "/" except in tests. It returns only the file that the setting names, or else
+// the files in the folders, in their order, that nobody can change but the users whose code runs here anyway (owners).
+// Of several files in one folder the newest comes first.
 func Find(root string, getenv func(string) string, w Wanted, folders *Folders) Library {
 	lib := Library{Name: w.Name, Setting: w.Setting}
 	switch file := getenv(w.Setting); file {

@@ -17,8 +17,8 @@ type python struct {
 	owners   []uint32 // who can replace it, except root and the user
 }
 
-// findPython follows the first python3 of PATH, or else python, to the interpreter that it starts: through links, scripts
-// that start another Python, pyenv, and the interpreter that a virtual environment was made with.
+// findPython follows the first python3 of PATH, or else python, to the interpreter that it starts: through links,
+// scripts that start another Python, pyenv, and the interpreter that a virtual environment was made with.
 func findPython(root string, getenv func(string) string) (p python) {
 	bins := slices.DeleteFunc(filepath.SplitList(getenv("PATH")), func(b string) bool { return !filepath.IsAbs(b) })
 	own := ""
@@ -56,8 +56,8 @@ func (p *python) add(bin string) {
 	}
 }
 
-// follow adds the prefixes on the way from a file to the interpreter that it starts, and with own also the owners of the
-// files on the way: whoever runs this Python runs their files.
+// follow adds the prefixes on the way from a file to the interpreter that it starts, and with own also the owners of
+// the files on the way: whoever runs this Python runs their files.
 func (p *python) follow(root string, getenv func(string) string, file string, own bool) {
 	for range 8 {
 		info, err := os.Lstat(filepath.Join(root, file))
@@ -113,8 +113,8 @@ func pathFiles(root, prefix string) (sites []string) {
 
 var interpreter = regexp.MustCompile(`/[^\s"'=:;]*/bin/python[0-9.]*`)
 
-// started returns the Python that a script starts: the only one that it names, or the one that pyenv takes; "" if file is
-// no such script.
+// started returns the Python that a script starts: the only one that it names, or the one that pyenv takes; "" if file
+// is no such script.
 func started(root string, getenv func(string) string, file string) (next string) {
 	script := false
 	for line := range linesOf(root, file) {

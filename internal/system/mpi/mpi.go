@@ -25,9 +25,9 @@ var wanted = libraries.Wanted{Name: "MPI", Setting: "VSETRAIN_MPI",
 	Files:   []string{"libmpi_abi.so.1", "libmpi_abi.so.0", "libmpich.so.12", "libmpi.so.12", "libmpi.so.40"},
 	Install: "apt install libmpich12, or pip install mpich"}
 
-// Search looks for an MPI library: only the file that VSETRAIN_MPI names, or the files in the loader's path, of conda and
-// of pip's package mpich. In a folder the ABI of MPI 5 comes first, then MPICH, then Open MPI, which only its own launcher
-// can start. Search looks only for files and loads nothing. root is "/" except in tests.
+// Search looks for an MPI library: only the file that VSETRAIN_MPI names, or the files in the loader's path, of conda
+// and of pip's package mpich. In a folder the ABI of MPI 5 comes first, then MPICH, then Open MPI, which only its own
+// launcher can start. Search looks only for files and loads nothing. root is "/" except in tests.
 func Search(root string, getenv func(string) string) libraries.Library {
 	f := libraries.NewFolders(root, getenv)
 	f.AddLoaderPath()

@@ -80,8 +80,8 @@ func Load(path string) (*World, error) {
 	return w, nil
 }
 
-// Init starts MPI. It locks the goroutine to its thread, reduces the thread's timer slack from 50 microseconds to one, and
-// restores signal handlers like Load.
+// Init starts MPI. It locks the goroutine to its thread, reduces the thread's timer slack from 50 microseconds to one,
+// and restores signal handlers like Load.
 func (w *World) Init() error {
 	defer restore(handlers())
 	runtime.LockOSThread()
@@ -157,9 +157,9 @@ const (
 	longest = 2 * time.Millisecond
 )
 
-// collective starts a non-blocking collective and waits for its end. After 200 microseconds a waiting rank pauses between
-// polls, because a blocking collective of MPI would keep the processor that another rank may need. A pause is a sixteenth
-// of the time waited so far, so pauses delay the end by at most that fraction.
+// collective starts a non-blocking collective and waits for its end. After 200 microseconds a waiting rank pauses
+// between polls, because a blocking collective of MPI would keep the processor that another rank may need. A pause is a
+// sixteenth of the time waited so far, so pauses delay the end by at most that fraction.
 func (w *World) collective(name string, alive any, args ...uintptr) error {
 	s := w.state
 	if err := w.call(name, alive, append(args, w.world, address(s.request[:]))...); err != nil {
@@ -218,8 +218,9 @@ func room[T float](w *World, n int) []T {
 	return got
 }
 
-// add sets dst to the sum of the pieces of all, each as long as dst, in their order. So sums do not depend on the library:
-// sums by MPI of more than two ranks have other orders, and MPI_Ireduce_scatter_block of MPICH takes ten times as long.
+// add sets dst to the sum of the pieces of all, each as long as dst, in their order. So sums do not depend on the
+// library: sums by MPI of more than two ranks have other orders, and MPI_Ireduce_scatter_block of MPICH takes ten times
+// as long.
 func add[T float](dst, all []T) {
 	for copy(dst, all); len(all) > len(dst); {
 		all = all[len(dst):]
@@ -285,8 +286,8 @@ func (w *World) exchange(dst, src any) error {
 // Wait waits until all ranks call it.
 func (w *World) Wait() error { return w.collective("Ibarrier", nil) }
 
-// Finalize ends MPI and unlocks the goroutine from its thread. The launcher of MPICH 5 may kill ranks as they end, if there
-// are three or more.
+// Finalize ends MPI and unlocks the goroutine from its thread. The launcher of MPICH 5 may kill ranks as they end, if
+// there are three or more.
 func (w *World) Finalize() error {
 	defer runtime.UnlockOSThread()
 	return w.call("Finalize", nil)

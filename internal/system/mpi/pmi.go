@@ -29,8 +29,8 @@ func Bootstrap(rank int, machines []string, exchange func([]byte) ([][]byte, err
 	return err
 }
 
-// servePMI answers a process until it closes the connection. If the ranks can no longer exchange values it does not answer
-// the barrier: MPI would abort the process before it can report its error.
+// servePMI answers a process until it closes the connection. If the ranks can no longer exchange values it does not
+// answer the barrier: MPI would abort the process before it can report its error.
 func servePMI(c io.ReadWriter, machines []string, exchange func([]byte) ([][]byte, error)) {
 	values, puts := map[string]string{"PMI_process_mapping": mapping(machines)}, ""
 	for lines := bufio.NewScanner(c); lines.Scan(); {

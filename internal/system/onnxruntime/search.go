@@ -13,9 +13,9 @@ const Setting = "VSETRAIN_ONNXRUNTIME"
 const remedy = "install it, for example with 'pip install onnxruntime', or name the file libonnxruntime.so of " +
 	"ONNX Runtime in " + Setting
 
-// Search returns the files of the library, the best first: only the file that VSETRAIN_ONNXRUNTIME names, or the files in
-// the loader's path, of conda and of pip's package onnxruntime. If there is none, the error says what to do. root is "/"
-// except in tests.
+// Search returns the files of the library, the best first: only the file that VSETRAIN_ONNXRUNTIME names, or the files
+// in the loader's path, of conda and of pip's package onnxruntime. If there is none, the error says what to do. root is
+// "/" except in tests.
 func Search(root string, getenv func(string) string) ([]string, error) {
 	f := libraries.NewFolders(root, getenv)
 	f.AddLoaderPath()

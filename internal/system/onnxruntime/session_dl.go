@@ -74,9 +74,9 @@ type handle struct {
 	session uintptr
 }
 
-// Open loads a model from a file, with the first library of Search that can be loaded. threads is the number of threads of
-// an operator, 0 for all processors. If no library can be loaded the error says what to do; it is ErrNone unless Setting
-// names a file.
+// Open loads a model from a file, with the first library of Search that can be loaded. threads is the number of threads
+// of an operator, 0 for all processors. If no library can be loaded the error says what to do; it is ErrNone unless
+// Setting names a file.
 func Open(model string, getenv func(string) string, threads int) (*Session, error) {
 	lib, err := open(getenv)
 	if err != nil {
@@ -151,8 +151,8 @@ func load(path string) (_ *library, err error) {
 	return lib, nil
 }
 
-// call calls a function that returns a status. Values whose addresses are arguments are on the heap and stay there until
-// it returns.
+// call calls a function that returns a status. Values whose addresses are arguments are on the heap and stay there
+// until it returns.
 //
 //go:uintptrescapes
 func (l *library) call(fn int, args ...uintptr) error {

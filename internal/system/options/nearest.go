@@ -2,15 +2,15 @@ package options
 
 import "strings"
 
-// edit is the distance of an insertion, a deletion or a substitution. A swap of neighbours is less, so that lshe is nearer
-// to lseh than to lsh.
+// edit is the distance of an insertion, a deletion or a substitution. A swap of neighbours is less, so that lshe is
+// nearer to lseh than to lsh.
 const (
 	edit = 8
 	swap = 7
 )
 
-// Nearest returns the candidate most like word, or "" if none is close: at most one edit for every three letters, and at
-// least one letter in common. A candidate that begins with word, of three letters or more, is one edit away.
+// Nearest returns the candidate most like word, or "" if none is close: at most one edit for every three letters, and
+// at least one letter in common. A candidate that begins with word, of three letters or more, is one edit away.
 func Nearest(word string, candidates []string) string {
 	word = strings.ToLower(word)
 	best, bestDistance := "", 1+edit*max(1, len(word)/3)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Numbers in files, flags, variables and lists have one syntax. They are decimal; whole numbers may also be 0x40, 0o100 or
-// 0b1000000, and _ may separate digits. A leading zero is an error, because some programs read the digits after it as
-// octal and others do not.
+// Numbers in files, flags, variables and lists have one syntax. They are decimal; whole numbers may also be 0x40, 0o100
+// or 0b1000000, and _ may separate digits. A leading zero is an error, because some programs read the digits after it
+// as octal and others do not.
 var (
 	decimal     = regexp.MustCompile(`^[+-]?(\d+(_\d+)*(\.(\d+(_\d+)*)?)?|\.\d+(_\d+)*)([eE][+-]?\d+)?$`)
 	based       = regexp.MustCompile(`^[+-]?0([xX](_?[0-9a-fA-F])+|[oO](_?[0-7])+|[bB](_?[01])+)$`)

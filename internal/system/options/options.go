@@ -8,8 +8,8 @@
 //	min:"0"          smallest accepted number        above:"0"   the number must be larger
 //	max:"1"          largest accepted number         below:"1"   the number must be smaller
 //
-// so that Check, the JSON Schema and the comments of `config show` cannot disagree. Validate methods call Check first and
-// then check rules about several fields. A struct that is Tagged computes tags.
+// so that Check, the JSON Schema and the comments of `config show` cannot disagree. Validate methods call Check first
+// and then check rules about several fields. A struct that is Tagged computes tags.
 package options
 
 import (
@@ -113,8 +113,8 @@ func checkValue(key string, v reflect.Value, r Rule) error {
 	return nil
 }
 
-// Tagged is an options struct that computes tags, for example from names that other files register. MoreTags returns tags
-// of a key, in addition to the tags of its field.
+// Tagged is an options struct that computes tags, for example from names that other files register. MoreTags returns
+// tags of a key, in addition to the tags of its field.
 type Tagged interface {
 	MoreTags(key string) reflect.StructTag
 }
