@@ -42,7 +42,8 @@ func Unclaimed(dir, first string, names ...string) error {
 		}
 		if !own {
 			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, but is not of a " +
-				"run: a new run would overwrite it"), Remedy: "choose another directory with --run DIR, or move it away"}
+				"run: a new run would overwrite it"),
+				Remedy: "choose another directory with --run DIR, or move it away"}
 		}
 	}
 	return nil
