@@ -90,7 +90,7 @@ func (s *Server) uploadPage(r *request, p *picked) error {
 		TookMS float64
 	}{p.lines(a.Hits), float64(a.Took.Microseconds()) / 1000}
 	p.Page = "/search" // where the choice of another network leads
-	return r.show("upload", frame{Title: "Your picture", Tab: "search", Query: p, Data: d})
+	return r.show("upload", frame{Title: "Your image", Tab: "search", Query: p, Data: d})
 }
 
 func uploaded(r *request) ([]byte, error) {
