@@ -85,12 +85,12 @@ func TestALossIsOneFile(t *testing.T) {
 		try.Do(t, os.WriteFile(lines, []byte(text), 0o666))
 		return program(fails, "data convert mine.jsonl --out mine --split test", more...)
 	}
-	has("help", program(false, "data convert --help"), ".jsonl", "--times")
+	has("help", program(false, "data convert --help"), ".jsonl")
 	image := `{"id": "17", "features": [[0.5, 1], [2, 0]]}`
 	has("a broken line", convert(true, image+"\n{"), "mine.jsonl:2: expected an object")
 	has("a foreign flag", convert(true, image, "--keep-first"), "--keep-first is not for",
 		"a .jsonl source has --split")
-	has("a conversion", convert(false, image, "--times", "2"), "test_ims.npy: 1 rows (f32)", "1 image read")
+	has("a conversion", convert(false, image, "--scale", "2"), "test_ims.npy: 1 rows (f32)", "1 image read")
 	has("its data", program(false, "data check mine"), "1 x 2 x 2", "0    4")
 	train := func(fails bool, loss, more string) string {
 		t.Helper()

@@ -148,8 +148,8 @@ func TestWhoseFeatures(t *testing.T) {
 		{"known", "", "same", ""},
 		{"known", "same", "same", ""},
 		{"known", "g", "unknown", "(the latter come from a.onnx (SHA-256 aaaaaaaaaaaa), the former have no record)"},
-		{"known", "other", "different", "were made by b.onnx (SHA-256 bbbbbbbbbbbb), those that runs/known was " +
-			"trained on by a.onnx (SHA-256 aaaaaaaaaaaa): scores mean nothing"},
+		{"known", "other", "different", "were made by b.onnx (SHA-256 bbbbbbbbbbbb), the training " +
+			"features of runs/known by a.onnx (SHA-256 aaaaaaaaaaaa): scores mean nothing"},
 	} {
 		var at []string
 		if c.gallery != "" {

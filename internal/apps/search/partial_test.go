@@ -47,12 +47,13 @@ func TestPartialSplits(t *testing.T) {
 			t.Errorf("%s: %v, want %v (%v)", network, b, a, err)
 		}
 		var refused *QueryError
+		of := func(_ any, err error) error { return err }
 		for what, err := range map[string]error{
-			"but no captions: expected":       func() error { _, err := gallery.OfImage(t.Context(), 0, 1); return err }(),
-			"no captions":                     func() error { _, err := gallery.OfCaption(t.Context(), 0, 1); return err }(),
-			"no captions: ":                   func() error { _, err := gallery.Outcomes(t.Context()); return err }(),
+			"but no captions: expected":       of(gallery.OfImage(t.Context(), 0, 1)),
+			"no captions":                     of(gallery.OfCaption(t.Context(), 0, 1)),
+			"no captions: ":                   of(gallery.Outcomes(t.Context())),
 			"to embed them, captions are not": gallery.Prepare(t.Context(), ImageQueries),
-			"but no features: expected":       func() error { _, err := texts.Text(t.Context(), query, 1); return err }(),
+			"but no features: expected":       of(texts.Text(t.Context(), query, 1)),
 			"no features":                     texts.Prepare(t.Context(), AllQueries),
 		} {
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {

@@ -49,8 +49,8 @@ func (m *Measured) Notes() (out []string) {
 	}
 	if s := m.Settled; s != nil {
 		out = append(out, fmt.Sprintf("%d pairs scored in bf16, %d of them in fp32 too: ranks equal "+
-			"those in fp32 unless the two differ by more than %.2g for another pair; here it is %.2g at most", s.Pairs, s.Again,
-			s.Bound, s.Largest))
+			"those in fp32 unless the two differ by more than %.2g for another pair; here it is %.2g at most",
+			s.Pairs, s.Again, s.Bound, s.Largest))
 	}
 	return out
 }

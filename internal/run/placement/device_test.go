@@ -94,7 +94,7 @@ func TestAutoChooses(t *testing.T) {
 	if name, c = choose(); c.Warnings != nil {
 		t.Errorf("with a stub: warnings %v", c.Warnings)
 	}
-	want(name, c, "cpu", "out of LD_LIBRARY_PATH")
+	want(name, c, "cpu", "from LD_LIBRARY_PATH")
 	emulator.Set(t, "stub", 0, 0)
 	emulator.Set(t, "no_blas", 1, 0)
 	if name, c = choose(); !strings.Contains(name, "own products") || len(c.Warnings) != 1 ||
