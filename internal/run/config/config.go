@@ -37,8 +37,8 @@ type Config struct {
 	Run     runfs.Options      `yaml:"run" doc:"the run directory"`
 	Track   mlflow.Options     `yaml:"track" doc:"experiment tracking"`
 
-	// chosen are the keys whose values a person chose: a flag, a variable or a file that is not a preset set them. Of a
-	// file that has every key, as the file of a run, they are those with another value than the default.
+	// chosen are the keys whose values the user chose by a flag, a variable or a file other than a preset. In a file
+	// that has every key, such as the file of a run, they are the keys whose values differ from the default.
 	chosen map[string]bool
 }
 
@@ -99,7 +99,7 @@ func (c *Config) RunDir(file string) string {
 	return filepath.Join("runs", name)
 }
 
-// Unchosen returns a copy of which nobody chose a value, for Together.
+// Unchosen returns a copy in which no value counts as chosen, for Together.
 func (c *Config) Unchosen() *Config {
 	out := *c
 	out.chosen = nil

@@ -70,8 +70,8 @@ func decodeSection(file string, tree, section *field, node *yaml.Node, out layer
 	}
 }
 
-// foreign returns the first key of a file of several keys none of which a configuration has: not all of a file of
-// somebody else belongs into a message.
+// foreign returns the first key of a file that has several keys but none of the configuration: messages should not list
+// all keys of an unrelated file.
 func foreign(section *field, node *yaml.Node) *yaml.Node {
 	if section != root || len(node.Content) < 4 {
 		return nil

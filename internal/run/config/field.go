@@ -157,13 +157,13 @@ func Complete(word string) []string {
 	return out
 }
 
-// Key is what a flag needs to know of a key that it stands for.
+// Key describes a key to a flag that stands for it.
 type Key struct {
-	Doc, Arg string // what the key means, and what its value is called
+	Doc, Arg string // meaning of the key, and name of its value
 	Truth    bool   // true or false
 }
 
-// KeyOf returns what is known of a key, which must be there.
+// KeyOf describes a key, which must exist.
 func KeyOf(path string) Key {
 	f := root.find(path)
 	k := Key{Doc: f.doc, Arg: f.arg, Truth: f.typ.Kind() == reflect.Bool}

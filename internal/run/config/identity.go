@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// mayChange are the settings, and sections of them, that a run may be resumed with other values of: where it lies and
-// runs, how long it trains, what it shows, and where its first weights came from, which its checkpoint holds since.
+// mayChange are the settings and sections that may change when a run is resumed: where it is stored and runs, how long
+// it trains, what it shows, and where its first weights came from, which its checkpoint now contains.
 var mayChange = []string{"device", "run", "track", "data.vocab", "model.bert.dir", "model.bert.init", "model.word_init",
 	"train.epochs", "train.early_stop", "train.max_steps", "train.log_step", "train.collapse_steps",
 	"train.on_collapse", "train.keep", "train.val_precision"}
@@ -30,7 +30,7 @@ func IdentityOf(c *Config) Identity {
 	return all
 }
 
-// WithoutPaths leaves out the settings that name files, which are spelt as they are seen from a working directory.
+// WithoutPaths omits the settings that name files: their spelling depends on the working directory.
 func (i Identity) WithoutPaths() Identity {
 	i = maps.Clone(i)
 	for _, key := range []string{"data.dir", "data.semantics", "data.noise_index", "data.mined"} {
@@ -39,8 +39,8 @@ func (i Identity) WithoutPaths() Identity {
 	return i
 }
 
-// Differences lists the settings that two configurations have other values of, as "key was 1, is 2". A key that one
-// lacks is of another version, and left out.
+// Differences lists the settings whose values differ, as "key was 1, is 2". It skips keys that one side lacks, which
+// belong to another version.
 func (i Identity) Differences(now Identity) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(i)) {
 		if is, ok := now[key]; ok && is != i[key] {

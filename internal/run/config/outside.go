@@ -51,14 +51,14 @@ func SweepNames() (names []string) {
 // nothing that only a sweep has.
 func IsRun(top *yaml.Node) bool { return kindOf(top) == "run" }
 
-// Whole reports whether the key holds a whole number; known is false for a key the configuration has not, or a section.
+// Whole reports whether the key holds a whole number; known is false for a section or an unknown key.
 func Whole(key string) (whole, known bool) {
 	f := root.leaf(key)
 	return f != nil && (f.typ.Kind() == reflect.Int || f.typ.Kind() == reflect.Uint64), f != nil
 }
 
-// Canonical returns the text of a value of a key as Marshal writes it, so that equal values have one text: 1e-3 and
-// 0.001. What is not a value of the key stays as it is.
+// Canonical returns a value of a key as Marshal writes it, so that equal values such as 1e-3 and 0.001 have the same
+// text. Text that is not a value of the key stays unchanged.
 func Canonical(key, text string) string {
 	var p problems
 	if f := root.leaf(key); f != nil {

@@ -59,8 +59,8 @@ var Presets = sync.OnceValue(func() []Preset {
 	return rows
 })
 
-// PresetLoss returns the loss of the preset that has the network, the data set, the loss and the schedule of a
-// configuration, such as "lmh1": what a table may call it. It is "" where there is none.
+// PresetLoss returns the loss of the preset with the network, data set, loss and schedule of a configuration, such as
+// "lmh1", for use in tables; "" if there is none.
 func PresetLoss(c *Config) string {
 	for _, p := range Presets() {
 		if p.Data != filepath.Base(filepath.Clean(c.Data.Dir)) {

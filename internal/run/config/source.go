@@ -88,8 +88,8 @@ func (p *problems) option(at Source, e *options.Error) {
 	p.add(at, e.Key, "%s", text)
 }
 
-// Mistake is a mistake of the configuration that shows where data and machine are known. Commands end with the same
-// code as for one that shows in the file.
+// Mistake is an error in the configuration that only shows together with the data or the machine. Commands exit with
+// the same code as for one that shows in the file.
 type Mistake struct{ error }
 
 // Mistakef returns a *Mistake with the text of fmt.Errorf.

@@ -10,8 +10,8 @@ import (
 	"vsetrain/train"
 )
 
-// checkpointSizes returns the bytes of the checkpoints of a run: the bytes of weights alone (best, averaged, and those
-// that are kept), and last, with the state of the optimiser.
+// checkpointSizes returns the sizes in bytes of the checkpoints of a run: of the weights alone (best, averaged and kept
+// ones), and of last, which includes the state of the optimizer.
 func (t *archive) checkpointSizes() (weights, last int64) {
 	element := int64(4)
 	if t.Device.Float64() {
@@ -31,9 +31,8 @@ func (t *archive) checkpointSizes() (weights, last int64) {
 	return weights, last
 }
 
-// checkMemory warns of a main memory that does not hold what every step needs, on a device that computes there: the
-// weights, two moments for each that is optimised, and their average where one is kept. Values and inputs of a step
-// come on top.
+// checkMemory warns if main memory cannot hold what every step needs, on a device that computes there: the weights, two
+// moments for each optimized weight, and their average if there is one. Values and inputs of a step come on top.
 func (t *training) checkMemory() {
 	if _, own := device.As[device.Resident](t.Device); own || t.FreeMemory == nil {
 		return
@@ -47,8 +46,8 @@ func (t *training) checkMemory() {
 	}
 }
 
-// makeRoom makes the memory for a copy of the state, at the first step of a session, which has taken its own, where
-// there are validations before the last. Where main memory does not hold that and as much again it says so.
+// makeRoom allocates the memory for a copy of the state at the first step of a session, unless the only validation left
+// is the last one. If main memory cannot hold that much twice, it warns.
 func (t *training) makeRoom() {
 	_, validations := t.Cfg.Train.Planned(t.perEpoch)
 	if t.background.looked || validations < 2 {
@@ -71,8 +70,8 @@ func (t *training) makeRoom() {
 		"of main memory, and %s are available", device.FormatBytes(need), device.FormatBytes(free)))
 }
 
-// freeDisk returns the bytes that may still be written to the run directory, or to the folder in which it will be made;
-// 0 is unknown.
+// freeDisk returns the bytes that can still be written to the run directory, or to the folder in which it will be made;
+// 0 means unknown.
 func (t *training) freeDisk() (int64, error) {
 	if t.FreeDisk == nil {
 		return 0, nil
@@ -87,9 +86,9 @@ func (t *training) freeDisk() (int64, error) {
 	return t.FreeDisk(dir)
 }
 
-// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error
-// says that the first checkpoints cannot be written; a warning, that later ones, which are written beside those they
-// replace, cannot.
+// checkDisk compares the size of the checkpoints with the free space on the disk before anything is computed. It
+// returns an error if the first checkpoints cannot be written, and warns if later ones cannot: these are written beside
+// those they replace.
 func (t *training) checkDisk() error {
 	free, err := t.freeDisk()
 	if err != nil || free == 0 { // unknown

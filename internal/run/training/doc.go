@@ -1,4 +1,4 @@
-// Package training turns a configuration into a training that runs: it puts the data, the network and the loop of
-// package train on a device, and connects them with the directory that the run is kept in. A session of a run is one
-// process that works on it. Commands call it; it prints nothing.
+// Package training runs the training that a configuration describes. It puts the data, the network and the loop of
+// package train on a device, and connects them with the run directory. A session is one process that works on a run.
+// Commands call this package; it prints nothing.
 package training

@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/run/placement"
 )
 
-// DryRunReport is what a dry run measured, and what the whole run will take by it.
+// DryRunReport is what a dry run measured, and the predicted cost of the whole run.
 type DryRunReport struct {
 	FirstStep, Step time.Duration // the first, which builds graphs and reads cold files; the median of the later ones
 	Loss            float64       // of the first step
@@ -26,16 +26,16 @@ type DryRunReport struct {
 	FreeDisk        int64         // bytes; 0 is unknown
 }
 
-// Disk returns the bytes that the checkpoints take at the end, and at most, while the largest is replaced.
+// Disk returns the bytes that the checkpoints take at the end, and at most, while the largest one is being replaced.
 func (r *DryRunReport) Disk() (end, most int64) {
 	return r.Weights + r.Last, r.Weights + 2*r.Last
 }
 
-// drySteps is how many steps a dry run does.
+// drySteps is the number of steps of a dry run.
 const drySteps = 6
 
-// DryRun does everything that a training run does before its first step, then a few steps and a validation, and writes
-// nothing. The observer is told of the plan and of the validation's progress.
+// DryRun does everything that a training does before its first step, then a few steps and a validation. It writes
+// nothing. The observer receives the plan and the progress of the validation.
 func DryRun(ctx context.Context, r Request) (rep DryRunReport, err error) {
 	t := newTraining(r)
 	defer t.close()
@@ -74,7 +74,7 @@ func DryRun(ctx context.Context, r Request) (rep DryRunReport, err error) {
 	return rep, nil
 }
 
-// openDry opens what a run needs and writes nothing. The run directory may hold a run already: it is left alone.
+// openDry opens what a run needs without writing anything. An existing run in the directory does not change.
 func (t *training) openDry(ctx context.Context) (err error) {
 	if t.World != nil {
 		return errors.New("dry runs and range tests have one rank: start one process")

@@ -7,21 +7,21 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// gauge looks at what a device tells of itself.
+// gauge reads the usage that a device reports.
 type gauge struct {
 	heard  int           // warnings that were passed on
 	looked time.Time     // when its use was looked at last
-	used   *device.Usage // what it was then
+	used   *device.Usage // the usage at that time
 	began  time.Time     // of the steps that followed each other without a pause
 	last   time.Time     // when the last one ended
 }
 
-// pause is what may lie between two steps.
+// pause is the longest time between two consecutive steps.
 const pause = 50 * time.Millisecond
 
-// usage looks at a device once a second, after a step of the given duration. A device tells how busy it was in the
-// second before, which says something of steps only where nothing else was in it: after a validation or a checkpoint
-// it is how idle the device was meanwhile.
+// usage reads the usage of a device once a second, after a step of the given duration. The device reports how busy it
+// was in the last second, which describes steps only if nothing else happened in it. After a validation or a checkpoint
+// it would describe those.
 func (g *gauge) usage(d device.Device, now time.Time, step time.Duration) *device.Usage {
 	tells, ok := device.As[device.UsageReporter](d)
 	if !ok {
@@ -51,11 +51,11 @@ type attention struct {
 	said       bool
 }
 
-// watched is how long steps are watched before their share of processors is known.
+// watched is how long steps are watched before their share of the processors is known.
 const watched = 10 * time.Second
 
-// step notes a step that took some time beside waiting for data. It returns the warning of processor time below half of
-// that, once.
+// step records a step that took the given time without waiting for data. Once, it returns a warning if the processor
+// time is below half of that.
 func (a *attention) step(took time.Duration, ranks bool) error {
 	if a.processor == nil || a.said {
 		return nil
@@ -82,7 +82,7 @@ func (a *attention) step(took time.Duration, ranks bool) error {
 		"steps take as much longer", 100*share, late)
 }
 
-// warnings are those that a device has had since it was last asked.
+// warnings are the warnings of a device since the last call.
 func (g *gauge) warnings(d device.Device) (list []string) {
 	if w, ok := device.As[device.Warner](d); ok {
 		list = w.Warnings()[g.heard:]

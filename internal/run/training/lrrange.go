@@ -31,8 +31,8 @@ type RangePoint struct {
 type RangeReport struct {
 	Points   []RangePoint `json:"points"`
 	Diverged bool         `json:"diverged"` // it ended before the last step
-	// Steepest is the rate at which the smoothed loss falls fastest over the logarithm of the rate, Lowest the rate of
-	// its minimum; 0 where the loss did not fall.
+	// Steepest is the rate at which the smoothed loss falls fastest over the logarithm of the rate, and Lowest the rate
+	// at its minimum; both are 0 if the loss did not fall.
 	Steepest float64 `json:"steepest"`
 	Lowest   float64 `json:"lowest"`
 }

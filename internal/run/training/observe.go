@@ -80,7 +80,7 @@ func (t *training) onStep(i train.StepInfo) error {
 	return err
 }
 
-// warnOnce passes on the warning of validations that tiles are smaller than usual, once.
+// warnOnce passes on the first warning of validations about smaller tiles.
 func (t *training) warnOnce(err error) {
 	if !t.warned {
 		t.warned = true
@@ -104,7 +104,7 @@ func (t *training) onValidation(i train.ValidationInfo) error {
 	return err
 }
 
-// falseNegatives looks at the batch of the last step; nil without semantic vectors.
+// falseNegatives examines the batch of the last step; it returns nil without semantic vectors.
 func (t *training) falseNegatives(b train.Scored) (*train.FalseNegatives, error) {
 	if t.Semantics == nil || len(b.Scores) == 0 {
 		return nil, nil

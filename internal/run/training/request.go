@@ -37,7 +37,7 @@ type Plan struct {
 	Noise         *runfs.NoiseIndex     // which captions are wrong; nil where every caption has its image
 }
 
-// Request is what a training run needs to know beside its configuration.
+// Request is what a training needs besides its configuration.
 type Request struct {
 	Config *config.Config
 	RunDir string
@@ -45,8 +45,8 @@ type Request struct {
 	BLAS   string
 	Env    runfs.Env // of this session; device and matrix product are filled in
 	Now    func() time.Time
-	// World is the job of several ranks that this process is one of; nil is one rank. All are given the same
-	// configuration. The goroutine that calls Train makes all calls of the world.
+	// World is the job whose rank this process is; nil means one rank. All ranks get the same configuration. The
+	// goroutine that calls Train makes all calls of the job.
 	World    device.Job
 	Observer Observer              // nil is Unobserved
 	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
@@ -56,14 +56,14 @@ type Request struct {
 	FreeMemory func() int64
 	// ProcessorTime returns the processor time that this process has had; nil does not look.
 	ProcessorTime func() time.Duration
-	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
-	// locked, with the records of the run so far, 0 without one; nil is not called.
+	// Saved is called with the step of each checkpoint once it is on disk, and before the first step with the step that
+	// the session continues from, 0 for a new run. It may be nil.
 	Saved func(step int64)
-	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
+	// Tracking is an MLflow server that also receives the records; without an address there is none.
 	Tracking mlflow.Target
 }
 
-// first reports whether this process is rank 0, which alone has the run directory and tells of the run.
+// first reports whether this process is rank 0. Only rank 0 has the run directory and reports on the run.
 func (r *Request) first() bool { return ranks.IsRank0(r.World) }
 
 // Observer sees the progress of a training run.
@@ -71,11 +71,11 @@ type Observer interface {
 	// Started is called once before the first step.
 	Started(Plan)
 	Step(train.StepInfo)
-	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs,
-	// pairs scored.
+	// Validating reports the progress of a validation: encoded images and captions, then, for networks that score
+	// pairs, scored pairs.
 	Validating(what ValidationPhase, done, total int)
 	Validation(train.ValidationInfo)
-	// Warning is something a person should know while training goes on.
+	// Warning reports something the user should know during the training.
 	Warning(error)
 }
 
@@ -88,7 +88,7 @@ const (
 	Scoring  ValidationPhase = "scoring pairs"
 )
 
-// Unobserved is an Observer that nobody looks at. Others embed it to see a part of the progress.
+// Unobserved is an Observer that ignores everything. Other observers embed it to handle only some events.
 type Unobserved struct{}
 
 // Started, Step, Validating, Validation and Warning do nothing.

@@ -14,7 +14,7 @@ import (
 	"vsetrain/train"
 )
 
-// restore reads the last checkpoint of the run, and checks that it is one of this run and that the other files fit it.
+// restore reads the last checkpoint, and checks that it belongs to this run and that the other files fit it.
 func (t *archive) restore(path string) (train.Position, error) {
 	c, err := models.OpenCheckpoint(path)
 	if err != nil {
@@ -50,7 +50,8 @@ func (t *archive) restore(path string) (train.Position, error) {
 	return st.Position, t.logFits(&st)
 }
 
-// samePairs refuses to resume with other wrong captions, or other mined negatives, than those of a checkpoint.
+// samePairs returns an error if a run would be resumed with other wrong captions or other mined negatives than its
+// checkpoint has.
 func (t *archive) samePairs(c *models.Checkpoint) error {
 	if c.Info.Mined != t.Mined {
 		return fmt.Errorf("resume: %s was trained with mined negatives of SHA-256 %.12q, data.mined is %.12q; bring "+
@@ -62,7 +63,7 @@ func (t *archive) samePairs(c *models.Checkpoint) error {
 	return nil
 }
 
-// sameNoise is an error where the captions of a checkpoint were wrong in other places than a run has them now.
+// sameNoise returns an error if the noise index of a checkpoint differs from the noise index of the run.
 func sameNoise(c *models.Checkpoint, now *runfs.NoiseIndex) error {
 	began := c.Info.Noise
 	if began == nil && now == nil || began != nil && now != nil && began.SHA256 == now.SHA256 {
@@ -77,7 +78,7 @@ func sameNoise(c *models.Checkpoint, now *runfs.NoiseIndex) error {
 	return fmt.Errorf("%s was trained with %s, and data.noise_index is another with %s", c.Path, name(began), name(now))
 }
 
-// remember gives the loss what it learned of every caption in an earlier run of the same captions.
+// remember gives the loss what it learned about each caption in an earlier run with the same captions.
 func (t *archive) remember(path string) error {
 	c, err := models.OpenCheckpoint(path)
 	if err != nil {
@@ -111,9 +112,8 @@ func (t *archive) batches() (int, error) {
 	return s.BatchesPerEpoch(), nil
 }
 
-// bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved
-// may have left one of the next validation; one of a later step belongs to a last checkpoint that is not there any
-// more.
+// bestFits checks the best checkpoint of a run at a position. A session that was killed while it saved may have left
+// one of the next validation. One of a later step belongs to a last checkpoint that is missing.
 func (t *archive) bestFits(p train.Position, batches int) error {
 	path := t.run.Path(runfs.CheckpointsName, runfs.BestName)
 	best, err := t.stepOfBest()
@@ -134,8 +134,8 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 	return nil
 }
 
-// logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
-// removes the log wants to continue without it.
+// logFits returns an error for a log that has lost lines since the checkpoint was written. A missing log is only a
+// warning: whoever deletes it wants to continue without it.
 func (t *archive) logFits(st *pretrained.State) error {
 	path := t.run.Path(runfs.MetricsName)
 	if t.counted = st.Lines; t.counted == 0 {
@@ -157,9 +157,9 @@ func (t *archive) logFits(st *pretrained.State) error {
 	return nil
 }
 
-// neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first
-// validation. Until that is saved the log has one validation at most, at its end, and there is no best checkpoint of a
-// later step. The log may be behind that checkpoint, for a session that began anew cuts it.
+// neverSaved returns an error if a run without a last checkpoint once had one: it went beyond its first validation.
+// Before that, the log has at most one validation, at its end, and no best checkpoint is of a later step. The log may
+// be shorter than that checkpoint implies, because a session that starts over truncates it.
 func (t *archive) neverSaved() error {
 	var last, validation int64 // steps
 	validations := 0

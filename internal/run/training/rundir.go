@@ -16,8 +16,8 @@ import (
 	"vsetrain/internal/run/tracking"
 )
 
-// locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
-// it was started in. A new run takes them from the working directory alone.
+// locate makes the relative paths of a resumed run usable, even in another working directory than the original one. A
+// new run resolves them in the working directory.
 func (t *training) locate() (err error) {
 	if !t.Resume {
 		return nil
@@ -30,8 +30,8 @@ func (t *training) locate() (err error) {
 	return inputs.LocateRun(t.RunDir, t.Cfg)
 }
 
-// openRun locks the run directory. A directory that holds a run already is refused unless that is resumed with the same
-// configuration and vocabulary. Nothing is written yet.
+// openRun locks the run directory. A directory that already holds a run is an error unless the run is resumed with the
+// same configuration and vocabulary. Nothing is written yet.
 func (t *training) openRun() error {
 	if t.Resume {
 		if _, err := inputs.RunConfig(t.RunDir); err != nil { // before the directory is made
@@ -76,7 +76,7 @@ func (t *training) openRun() error {
 	return t.sameVocabulary()
 }
 
-// ownNames are the names at the top of a run directory, the name of the fingerprint aside.
+// ownNames are the file names that a run uses in its directory, except for the name of the fingerprint.
 func (t *archive) ownNames() []string {
 	names := []string{runfs.EnvName, runfs.MetricsName, runfs.TestName, tracking.StateName}
 	for _, f := range t.Tokenizer.Files() {
@@ -85,7 +85,7 @@ func (t *archive) ownNames() []string {
 	return names
 }
 
-// sameData refuses to resume with other data than the run began with.
+// sameData returns an error if a run is resumed with other data than it started with.
 func (t *archive) sameData() error {
 	for _, s := range []*data.Split{t.Train, t.Val} {
 		changed, err := inputs.ChangedData(t.dir, s)
@@ -100,7 +100,7 @@ func (t *archive) sameData() error {
 	return nil
 }
 
-// holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
+// holdsNoCheckpoint returns an error for a directory that has checkpoints of a run but no configuration.
 func (t *archive) holdsNoCheckpoint() error {
 	for _, name := range []string{runfs.LastName, runfs.BestName, runfs.AverageName} {
 		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
@@ -115,7 +115,7 @@ func (t *archive) holdsNoCheckpoint() error {
 	return nil
 }
 
-// sameVocabulary refuses to resume with another vocabulary than the run began with.
+// sameVocabulary returns an error if a run is resumed with another vocabulary than it started with.
 func (t *archive) sameVocabulary() error {
 	path := t.run.Path(t.Tokenizer.FileName())
 	began, err := inputs.LoadLexicon(path, &t.Cfg.Model)
@@ -134,8 +134,8 @@ func (t *archive) sameVocabulary() error {
 	return nil
 }
 
-// record writes what a run starts with: fingerprint of the data, vocabulary and configuration. The configuration comes
-// last, because it makes the directory a run.
+// record writes the files that a run starts with: the fingerprint of the data, the vocabulary and the configuration.
+// The configuration is written last, because it makes the directory a run.
 func (t *archive) record() error {
 	if kept, err := t.run.Has(inputs.DataName); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (t *archive) record() error {
 	return t.run.WriteText(runfs.ConfigName, config.Marshal(t.named))
 }
 
-// sameRun refuses to resume with a configuration that would make it another run.
+// sameRun returns an error if a run is resumed with a configuration that would make it another run.
 func sameRun(earlier, now *config.Config) error {
 	changed := config.IdentityOf(earlier).Differences(config.IdentityOf(now))
 	if len(changed) == 0 {

@@ -41,9 +41,9 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	return nil
 }
 
-// write saves the state after the validation v, nil without: the weights first, then the state to resume from, and last
-// what is not kept any longer is removed. A kill in between repeats the steps since the earlier state and arrives at
-// the same files.
+// write saves the state after the validation v, which may be nil: first the weights, then the state for resuming.
+// Checkpoints that are not kept are removed last. After a kill in between, the steps since the earlier state are
+// repeated and lead to the same files.
 func (t *archive) write(from *train.Snapshot, state *pretrained.State, v *train.ValidationInfo) (err error) {
 	if err := t.logs.Sync(); err != nil { // before the checkpoints, which count its lines
 		return err
@@ -89,7 +89,7 @@ func (t *archive) saveWeights(from *train.Snapshot, name string, info models.Inf
 	return nil
 }
 
-// saveBest writes the weights and the averaged weights that are the best so far.
+// saveBest writes the weights and the averaged weights if they are the best so far.
 func (t *archive) saveBest(from *train.Snapshot, p train.Position, v *train.ValidationInfo) error {
 	if v != nil && v.Better {
 		if best, _ := t.stepOfBest(); best > p.Step { // a broken one is replaced
@@ -107,8 +107,8 @@ func (t *archive) saveBest(from *train.Snapshot, p train.Position, v *train.Vali
 	return nil
 }
 
-// stepOfBest is the step of the best checkpoint on the disk, 0 without one. A session that was killed while it saved
-// may have written one of a later step than the position of the run, which says what the best one is.
+// stepOfBest is the step of the best checkpoint on disk, 0 if there is none. A session that was killed while it saved
+// may have written one of a later step than the position of the run, which determines the best one.
 func (t *archive) stepOfBest() (int64, error) {
 	path := t.run.Path(runfs.CheckpointsName, runfs.BestName)
 	if there, err := runfs.Exists(path); err != nil || !there {
@@ -134,8 +134,8 @@ func (t *archive) saveKept(from *train.Snapshot, p train.Position, v *train.Vali
 	return kept, t.saveWeights(from, pretrained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
 }
 
-// removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Checkpoints of later
-// steps were written by a session that was killed, and are written again.
+// removeOthers removes the checkpoints of steps up to a position that are not kept. Checkpoints of later steps come
+// from a killed session and will be written again.
 func (t *archive) removeOthers(p train.Position) error {
 	if t.Cfg.Train.Keep < 2 {
 		return nil

@@ -21,7 +21,7 @@ type training struct {
 	loop       *train.Loop
 	tracker    *tracking.Tracker // nil without a server
 	doubts     []error           // about settings that do not go together (config.Together)
-	untracked  bool              // the person knows that it does not answer
+	untracked  bool              // the user has been told that it does not answer
 	warned     bool
 	gauge      gauge
 	attention  attention
@@ -39,7 +39,7 @@ func newTraining(r Request) *training {
 		Setup: placement.Setup{Cfg: &c, Copying: r.Copying}}}
 }
 
-// archive is the run directory of a training: what it keeps and what it goes on from.
+// archive is the run directory of a training.
 type archive struct {
 	placement.Setup
 	named      *config.Config // as it was given; Cfg has the paths of a resumed run located
@@ -55,7 +55,7 @@ type archive struct {
 	background background
 }
 
-// savedAt notes that the state at a step is safe on disk.
+// savedAt records that the state at a step is safe on disk.
 func (t *archive) savedAt(step int64) {
 	t.saved = step
 	if t.told != nil {
@@ -63,7 +63,7 @@ func (t *archive) savedAt(step int64) {
 	}
 }
 
-// survives says what of a run is safe on disk, and how to go on from there.
+// survives describes which part of a run is safe on disk, and how to continue from there.
 func (t *archive) survives() string {
 	if t.saved == 0 {
 		return "no checkpoint had been written yet: start the run again"

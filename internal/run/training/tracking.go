@@ -8,7 +8,7 @@ import (
 	"vsetrain/train"
 )
 
-// tracked tells the tracker of a new record, and the person of a server that does not answer.
+// tracked wakes the tracker for a new record, and warns of a server that does not answer.
 func (t *training) tracked() {
 	if t.tracker == nil {
 		return
@@ -20,7 +20,7 @@ func (t *training) tracked() {
 	}
 }
 
-// endTracking sends what is left when a training ended with err.
+// endTracking sends the remaining records after a training ended with err.
 func (t *training) endTracking(err error) {
 	if t.tracker == nil {
 		return

@@ -27,7 +27,7 @@ type Outcome struct {
 	RunDir   string
 }
 
-// Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be
+// Train runs a training to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be
 // resumed.
 func Train(ctx context.Context, r Request) (Outcome, error) {
 	t := newTraining(r)
@@ -63,7 +63,7 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 	return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
 }
 
-// open checks everything that can be wrong before the first byte of an earlier run is touched.
+// open checks everything that can be wrong before it changes any file of an earlier run.
 func (t *training) open(ctx context.Context) (err error) {
 	if err := t.locate(); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// log writes what a session begins with to the run directory, and opens its logs.
+// log writes the records of a new session to the run directory, and opens its logs.
 func (t *training) log(position train.Position) (err error) {
 	if err = t.record(); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (t *training) openData() (err error) {
 	return nil
 }
 
-// show tells the observer about a run that is about to start, and what a person should know of it.
+// show reports the plan of a run and its warnings to the observer.
 func (t *training) show(plan Plan) {
 	t.Observer.Started(plan)
 	for _, w := range slices.Concat(t.Warnings, t.doubts) {
@@ -181,7 +181,7 @@ func (t *training) show(plan Plan) {
 	}
 }
 
-// build opens the device and puts the network with its weights, the data and the batches on it. Nothing is written.
+// build opens the device and puts the network with its weights, the data and the batches on it. It writes nothing.
 func (t *training) build(ctx context.Context) (position train.Position, plan Plan, err error) {
 	c := t.Cfg
 	if t.doubts, err = c.Together(t.Train.NumCaptions()); err != nil {
@@ -232,7 +232,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	return position, plan, nil
 }
 
-// begin sets the parameters and the state of all ranks to those that rank 0 begins with.
+// begin sets the parameters and the state of all ranks to those of rank 0.
 func (t *training) begin() (train.Position, error) {
 	var start train.State
 	if t.first() {
@@ -304,8 +304,8 @@ func startWords(m *models.Model, path string, v text.Tokenizer) error {
 		Of: len(words)})
 }
 
-// openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: the vectors of
-// its loss, or for another loss those that the data set has. Without any nothing is counted.
+// openSimilarities finds the semantic vectors for counting false negatives during a training: those of its loss,
+// otherwise those of the data set. Without any, nothing is counted.
 func (t *training) openSimilarities() {
 	if t.Semantics != nil {
 		return
