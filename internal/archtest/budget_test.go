@@ -80,7 +80,7 @@ var budget = map[string]int{
 	"internal/run/launch":                  1120,
 	"internal/run/mlflow":                  350,
 	"internal/run/placement":               840,
-	"internal/run/pretrained":              1100,
+	"internal/run/pretrained":              1110,
 	"internal/run/records":                 370,
 	"internal/run/tracking":                450,
 	"internal/run/training":                1740,

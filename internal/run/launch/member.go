@@ -288,8 +288,8 @@ func (m *Member) start() error {
 		return err
 	}
 	if rank, ranks := w.Rank(); rank != m.p.Rank || ranks != m.p.Ranks {
-		return fmt.Errorf("MPI (%s) started as rank %d of %d, but %s started rank %d of %d: the library is not that "+
-			"of the launcher; name it in VSETRAIN_MPI", w.Version, rank, ranks, m.p.Launcher, m.p.Rank, m.p.Ranks)
+		return fmt.Errorf("MPI (%s) started as rank %d of %d, but %s started rank %d of %d: this is not the "+
+			"launcher's library; name that in VSETRAIN_MPI", w.Version, rank, ranks, m.p.Launcher, m.p.Rank, m.p.Ranks)
 	}
 	return nil
 }
